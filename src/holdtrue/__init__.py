@@ -30,7 +30,14 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
-    from holdtrue.auditing import Finding, audit_generalization, audit_privacy, audit_stability, audit_timing
+    from holdtrue.auditing import (
+        Finding,
+        audit_generalization,
+        audit_privacy,
+        audit_replicability,
+        audit_stability,
+        audit_timing,
+    )
     from holdtrue.auditing.ledger import audit_ledger
     from holdtrue.clients import connect
     from holdtrue.curator import Curator
@@ -56,7 +63,9 @@ if TYPE_CHECKING:
     from holdtrue.planning.learning import LearningPlan, plan_learning
     from holdtrue.planning.plans import Plan
     from holdtrue.planning.predicting import PredictionPlan, plan_prediction
+    from holdtrue.planning.regression import RegressionPlan, plan_regression
     from holdtrue.planning.selecting import SelectionPlan, plan_selection
+    from holdtrue.requests import Fourier, Polynomial
     from holdtrue.verbs.tables import cut
 
 __version__ = "0.1.0.dev0"
@@ -74,6 +83,7 @@ __all__ = [
     "Exponential",
     "Finding",
     "FingerprintMismatch",
+    "Fourier",
     "Gaussian",
     "Holdout",
     "HoldoutPlan",
@@ -94,10 +104,12 @@ __all__ = [
     "Parities",
     "PermuteAndFlip",
     "Plan",
+    "Polynomial",
     "PreconditionError",
     "PredictionPlan",
     "Rectangles",
     "RefusedError",
+    "RegressionPlan",
     "ReleaseError",
     "RequestError",
     "Score",
@@ -115,6 +127,7 @@ __all__ = [
     "audit_generalization",
     "audit_ledger",
     "audit_privacy",
+    "audit_replicability",
     "audit_stability",
     "audit_timing",
     "compose",
@@ -124,13 +137,21 @@ __all__ = [
     "plan_holdout",
     "plan_learning",
     "plan_prediction",
+    "plan_regression",
     "plan_selection",
     "verify",
 ]
 
 _HOMES = {
     "accounting.composition": ["Bound", "compose"],
-    "auditing": ["Finding", "audit_generalization", "audit_privacy", "audit_stability", "audit_timing"],
+    "auditing": [
+        "Finding",
+        "audit_generalization",
+        "audit_privacy",
+        "audit_replicability",
+        "audit_stability",
+        "audit_timing",
+    ],
     "auditing.ledger": ["audit_ledger"],
     "clients": ["connect"],
     "curator": ["Curator"],
@@ -156,7 +177,9 @@ _HOMES = {
     "planning.learning": ["LearningPlan", "plan_learning"],
     "planning.plans": ["Plan"],
     "planning.predicting": ["PredictionPlan", "plan_prediction"],
+    "planning.regression": ["RegressionPlan", "plan_regression"],
     "planning.selecting": ["SelectionPlan", "plan_selection"],
+    "requests": ["Fourier", "Polynomial"],
     "verbs.tables": ["cut"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -146,6 +146,13 @@ class BudgetExceeded(RefusedError):
         self.left = left
         self.unit = unit
 
+    @classmethod
+    def saying(cls, sentence: str, *, requested: float, left: float, unit: str) -> Self:
+        """Return the refusal whose message is a sentence."""
+        error = cls(requested=requested, left=left, unit=unit)
+        error.args = (sentence,)
+        return error
+
 
 class NotPrivate(RefusedError):
     """An event that carries no guarantee reached a ledger that gives one."""

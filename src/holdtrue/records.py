@@ -7,18 +7,21 @@ Records are frozen, hold public numbers only, and read back as they were written
 import html
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple, replace
 
 from holdtrue.codec import Record
-from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.errors import InvalidParameter, MissingExtra, NotCertified
 from holdtrue.events import Event
 from holdtrue.exact import count
+from holdtrue.requests import Basis
 
 __all__ = [
     "Answer",
@@ -31,8 +34,11 @@ __all__ = [
     "FittedModel",
     "Hypothesis",
     "Interval",
+    "Listed",
+    "Listing",
     "Marginals",
     "Means",
+    "PlannedQuestions",
     "Prediction",
     "Quantiles",
     "Response",
@@ -42,12 +48,38 @@ __all__ = [
     "Tagged",
     "Unions",
     "WatchAnswer",
+    "Workload",
     "count_boxes",
+    "explain_width",
+    "html_table",
+    "import_frames",
+    "make_frame",
     "mark_repeat",
     "text_table",
 ]
 
 Target: TypeAlias = Literal["population", "sample"]
+_MOST_SHOWN = 100
+
+
+class PlannedQuestions(Protocol):
+    """What an explanation reads of a plan."""
+
+    @property
+    def queries(self) -> int:
+        """Return how many questions were planned."""
+        ...
+
+
+class Listed(Protocol):
+    """A record that is a row of a table."""
+
+    def list_values(self) -> dict[str, Any]:
+        """Return the row: plain values by the names of columns."""
+        ...
+
+
+_Item = TypeVar("_Item", bound=Listed)
 
 
 class Tagged(Record, frozen=True, tag_field="record", tag=str.lower):
@@ -95,7 +127,8 @@ class Certificate(Tagged, frozen=True):
 
     ``unit`` is the column whose keys say what is protected as a whole, where that is not a row; ``population`` says in words
     whom intervals for the population are about then: "a random patient_id with at least one row".
-    ``group``, where there is one, is how many rows of one person cost and privacy are said of.
+    ``group``, where there is one, is how many rows of one person cost and privacy are said of. ``purse``, on a ledger with
+    two, is the currency of the one that paid: cost, spent and left are in it.
     """
 
     event: Event
@@ -110,10 +143,30 @@ class Certificate(Tagged, frozen=True):
     unit: str | UnsetType = UNSET
     population: str | UnsetType = UNSET
     group: int | UnsetType = UNSET
+    purse: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.cost + self.spent + self.left + self.epsilon + self.delta):
             _check_finite("certificate", self.cost, self.spent, self.left, self.epsilon, self.delta)
+
+    def list_facts(self) -> dict[str, str]:
+        """Return the certificate in words."""
+        cap = self.spent + self.left
+        facts = {
+            "cost": f"{_format_share(self.cost, cap)} of the budget ({self.cost:.4g})",
+            "left": f"{_format_share(self.left, cap)} of the budget ({self.left:.4g})",
+            "theorem": self.theorem or "none: no interval for the population",
+            "privacy": f"everything released is ({self.epsilon:.4g}, {self.delta:.3g})-DP or better",
+            "protected": f"all rows of one {self.unit}" if self.unit else "one row",
+            "receipt": f"{self.entry}:{self.digest}",
+        }
+        return facts | ({"population": self.population} if self.population else {})
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:>10}  {value}" for name, value in self.list_facts().items())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.list_facts())
 
     def with_theorem(self, theorem: str | None, *, event: Event | None = None) -> "Certificate":
         """Return the same receipt with another theorem and, if given, another event."""
@@ -144,6 +197,19 @@ class Answer(Tagged, frozen=True):
         """Return the value and the interval that is promised for it, in a few words."""
         ends = self.interval or self.sample_interval
         return f"{self.value:.4g} ({ends.low:.4g} to {ends.high:.4g})"
+
+    def explain(self, plan: "PlannedQuestions | None" = None) -> str:
+        """Return in words why the answer is as wide as it is, and what would make it narrower; counted, given its plan."""
+        if isinstance(self.deduced, tuple) and self.deduced:
+            return f"no noise was drawn: it follows from the answers in entries {', '.join(map(str, self.deduced))}"
+        planned = "the plan's questions" if plan is None else f"{plan.queries:,} planned questions"
+        return explain_width(self.value, self.interval, self.sample_interval, planned=planned)
+
+    def list_values(self) -> dict[str, Any]:
+        """Return what a table of answers has in its row."""
+        ends = self.interval or self.sample_interval
+        share = {"value": self.value, "low": ends.low, "high": ends.high, "holds for": ends.target}
+        return share | {"cost": 0.0 if self.repeated else self.certificate.cost, "repeated": self.repeated}
 
     def __str__(self) -> str:
         none = f"no interval for the population: {self.reason}"
@@ -335,7 +401,8 @@ class FittedModel(Tagged, frozen=True, dict=True):
     ``bounds``, mapped onto [-1, 1] and shortened to ``norm``; numbers within ``span`` are mapped likewise, of two ``labels``
     the second lies above 0. ``deviation`` is the noise of each weight. ``excess`` bounds how far the expected loss is
     above the least of weights of length ``radius`` at most, in expectation over rows and noise; None where ``reason`` says
-    why there is no such bound. It predicts once :meth:`with_reader` has given it what reads rows.
+    why there is no such bound. With a ``basis`` the weights are those of its functions of the scaled features, and there is
+    no intercept. It predicts once :meth:`with_reader` has given it what reads rows.
     """
 
     name: str
@@ -354,19 +421,28 @@ class FittedModel(Tagged, frozen=True, dict=True):
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
+    basis: Basis | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         _check_finite("weights", *self.weights, self.deviation, self.strength)
 
     @property
     def coefficients(self) -> dict[str, float]:
-        """Return the weight of each feature, on the scale of [-1, 1]."""
+        """Return the weight of each feature, on the scale of [-1, 1]; with a basis that of each function, by its number."""
+        if self.basis is not UNSET:
+            return {f"function {number}": weight for number, weight in enumerate(self.weights, 1)}
         return dict(zip(self.columns, self.weights, strict=False))
 
     @property
     def intercept(self) -> float:
-        """Return the last weight."""
-        return self.weights[-1]
+        """Return the last weight; 0 with a basis, which has no intercept."""
+        return self.weights[-1] if self.basis is UNSET else 0.0
+
+    def within(self, beta: float) -> float | None:
+        """Return what the excess is at most but with probability ``beta``: the bound over beta, by Markov (V5)."""
+        if not 0 < beta <= 1:
+            raise InvalidParameter("beta", beta, "a number in (0, 1]")
+        return None if self.excess is None else self.excess / beta
 
     def with_reader(self, evaluate: Callable[[object], Any] | None) -> "FittedModel":
         """Return the same model with what predicts for rows; it is neither written nor compared."""
@@ -391,7 +467,8 @@ class FittedModel(Tagged, frozen=True, dict=True):
     @property
     def brief(self) -> str:
         """Return what was fitted."""
-        return f"{self.kind} of {len(self.columns):,} features"
+        functions = "" if self.basis is UNSET else f", by {len(self.weights):,} functions of them"
+        return f"{self.kind} of {len(self.columns):,} features{functions}"
 
     @property
     def behind(self) -> str:
@@ -404,7 +481,7 @@ class FittedModel(Tagged, frozen=True, dict=True):
         return f"{self.brief}  {self.behind}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     def _repr_html_(self) -> str:
-        shown = {name: f"{weight:.4g}" for name, weight in self.coefficients.items()}
+        shown = {name: f"{weight:.4g}" for name, weight in itertools.islice(self.coefficients.items(), _MOST_SHOWN)}
         return _format_table(shown | {"intercept": f"{self.intercept:.4g}", "loss": self.behind}, self)
 
 
@@ -458,7 +535,9 @@ class Prediction(Tagged, frozen=True):
     """The response to a request for a prediction: a label, a number, or None where the vote was not clear enough.
 
     A number has its ``noise``, the standard deviation of what was added to it, and an ``interval`` for what ``about`` says;
-    each interval holds by itself with its confidence. Labels have neither.
+    each interval holds by itself with its confidence. Labels have neither; where members are the best of a class that was
+    fixed before any answer, ``error_bound`` is how often such predictions err at most in the population, or ``excess_error``
+    how much more often than the best of the class, with ``confidence`` over the rows, for all predictions of the model.
     """
 
     label: str | int | float | bool | None
@@ -466,17 +545,35 @@ class Prediction(Tagged, frozen=True):
     repeated: bool = False
     noise: float | UnsetType = UNSET
     interval: Interval | UnsetType = UNSET
+    error_bound: float | UnsetType = UNSET
+    excess_error: float | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if isinstance(self.label, float):
             _check_finite("label", self.label)
-        if isinstance(self.noise, float):
-            _check_finite("noise", self.noise)
+        for number in (self.noise, self.error_bound, self.excess_error, self.confidence):
+            if isinstance(number, float):
+                _check_finite("prediction", number)
+
+    @property
+    def proven(self) -> str | None:
+        """Return in words what is proven of all predictions like this one; None where nothing is."""
+        sure = f"({self.confidence:.0%}, population)" if isinstance(self.confidence, float) else ""
+        if isinstance(self.error_bound, float):
+            return f"such predictions err at most in {self.error_bound:.4g} of all cases {sure}"
+        if isinstance(self.excess_error, float):
+            return f"such predictions err at most {self.excess_error:.4g} more often than the best of the class {sure}"
+        return None
 
     @property
     def about(self) -> str | None:
         """Return in words what the interval is for; None where there is none."""
-        return None if self.interval is UNSET else "the average of the model's members without noise, not the true value"
+        return (
+            None
+            if self.interval is UNSET
+            else "what the model says without noise (the average of its members), not the true value"
+        )
 
     @property
     def brief(self) -> str:
@@ -484,16 +581,13 @@ class Prediction(Tagged, frozen=True):
         return "unclear" if self.label is None else str(self.label)
 
     def __str__(self) -> str:
-        return f"{self.brief}  {_format_cost(self.certificate, repeated=self.repeated)}"
+        proven = "" if self.proven is None else f"  {self.proven}"
+        return f"{self.brief}{proven}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     def _repr_html_(self) -> str:
-        return _format_table(
-            {
-                "prediction": self.brief,
-            }
-            | ({f"{self.about}": _format_ends(self.interval)} if isinstance(self.interval, Interval) else {}),
-            self,
-        )
+        lines = {"prediction": self.brief}
+        lines |= {f"{self.about}": _format_ends(self.interval)} if isinstance(self.interval, Interval) else {}
+        return _format_table(lines | ({} if self.proven is None else {"proven": self.proven}), self)
 
 
 class Evaluation(Tagged, frozen=True):
@@ -502,6 +596,9 @@ class Evaluation(Tagged, frozen=True):
     ``at_most`` is the lowest level that was certified, or the first that was refused, for the ``rows`` held out. Where it is
     certified, predictions as ``about`` says err in the population at most ``bound`` often, with ``confidence``, this
     evaluation by itself; None where ``reason`` says why. Not certified means that nothing is known.
+
+    Of what was released before, such as a student or a learned rule, the error itself is told: ``value`` has noise, it is
+    at most ``at_most`` on all ``rows``, and between ``low`` and ``bound`` in the population.
     """
 
     model: str
@@ -514,18 +611,23 @@ class Evaluation(Tagged, frozen=True):
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
+    value: float | UnsetType = UNSET
+    low: float | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        _check_finite("evaluation", self.at_most, self.bound, self.confidence)
+        _check_finite("evaluation", self.at_most, self.bound, self.confidence, self.low or 0.0, self.value or 0.0)
 
     @property
     def interval(self) -> Interval | None:
         """Return the interval for the error in the population; None where it is not certified."""
-        return None if self.bound is None else Interval(0.0, self.bound, self.confidence, "population")
+        return None if self.bound is None else Interval(self.low or 0.0, self.bound, self.confidence, "population")
 
     @property
     def brief(self) -> str:
         """Return in words what was found."""
+        if isinstance(self.value, float):
+            ends = "" if self.interval is None else f"; population {_format_ends(self.interval)}"
+            return f"{self.model} errs on a share of {self.value:.4g} of {self.rows:,} rows{ends}"
         if not self.certified:
             return f"not certified: errors of {self.model} at most {self.at_most:.4g}"
         held = f"{self.model} errs at most {self.at_most:.4g} on {self.rows:,} held-out rows"
@@ -581,6 +683,12 @@ class _LabelledCells(Tagged, frozen=True):
             raise InvalidParameter("labels", given, "the labels of a cell of this table")
         return self.labels.index(given)
 
+    def explain(self, plan: "PlannedQuestions | None" = None) -> str:
+        """Return in words why the widest cell is as wide as it is; see :meth:`Answer.explain`."""
+        cells = list(self)
+        ends = [cell.interval or cell.sample_interval for cell in cells]
+        return cells[max(range(len(cells)), key=lambda place: ends[place].width)].explain(plan)
+
     @property
     def measure_name(self) -> str:
         """Return what the numbers are: share, mean or sum."""
@@ -610,15 +718,11 @@ class _LabelledCells(Tagged, frozen=True):
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return a pandas data frame: the labels, the values, low and high."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_columns())
+        return import_frames("pandas").DataFrame(self.to_columns())
 
     def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return a Polars data frame: the labels, the values, low and high."""
-        import polars as pl
-
-        return pl.DataFrame(self.to_columns(), strict=False)
+        return import_frames("polars").DataFrame(self.to_columns(), strict=False)
 
     def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return an Arrow table: the labels, the values, low and high."""
@@ -628,8 +732,7 @@ class _LabelledCells(Tagged, frozen=True):
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ANN401 - matplotlib's axes
         """Draw a bar for each cell with its interval; return the axes."""
-        import matplotlib.pyplot as plt
-
+        plt = import_plots()
         axes = plt.subplots(figsize=(6, 0.35 * len(self) + 1))[1] if ax is None else ax
         found, places, start = self.to_columns(), range(len(self)), self.axis[0]
         below = [max(0.0, value - low) for value, low in zip(self.values, found["low"], strict=True)]
@@ -759,55 +862,118 @@ class Table(_LabelledCells, frozen=True):
             raise InvalidParameter.without_value("cells", "different cells, one or more, each by its labels")
         return self.union_at(places)
 
+    def share(self, labels: Mapping[str, str | float | bool]) -> Answer:
+        """Return the answer about the rows with these labels, by column, whatever they have in the other columns. Free.
+
+        Rows in none of the cells may have these labels too, as one whose other column is missing has: the upper end counts
+        all of them, which the last cell bounds.
+        """
+        places = self.find_places(labels)
+        return self.union_at(places) if set(labels) >= set(self.columns) else self._sum_cells(places, rest=True)
+
     def union_at(self, places: Sequence[int]) -> Answer:
         """Return the answer about the cells at these places, different ones in order; see :meth:`union`."""
-        if len(places) == 1:
-            return self[places[0]]
+        return self[places[0]] if len(places) == 1 else self._sum_cells(places)
+
+    def bound_rest(self) -> tuple[float, float]:
+        """Return the most that rows in none of the cells are: of these rows, and in the noise box of the population."""
+        rule = self.unions
+        if isinstance(rule, UnsetType):
+            return self.sample_high[-1], 1.0
+        one = count_boxes(1, declared=True, whole=len(rule.answers) if rule.whole is True else 0)
+        ends = [
+            (self.values[-1] + one * noise + rule.rounding) * _OUTWARD for noise in (rule.sample_noise, rule.noise or 1.0)
+        ]
+        return min(1.0, ends[0]), min(1.0, ends[1])
+
+    def _sum_cells(self, places: Sequence[int], *, rest: bool = False) -> Answer:
+        """Return the answer about these cells; with ``rest``, about them and any part of the rows in no cell."""
         if isinstance(self.unions, UnsetType):
-            return self._add_ends(places)
+            return self._add_ends(places, rest=rest)
         rule, number = self.unions, len(places)
         declared, whole = rule.is_declared(places), len(rule.answers) if rule.whole is True else 0
         wide = count_boxes(number, declared=declared, whole=whole)
-        rounding = number * rule.rounding if whole or declared else 0.0
+        rounding = number * rule.rounding if whole or (declared and number > 1) else 0.0
         # Boxes of cells begin at 0; a declared union, and what the others leave of all rows, has the sum of raw answers.
-        exact = declared or 0 < whole < 2 * number
+        exact = (declared and number > 1) or 0 < whole < 2 * number
         total = math.fsum(rule.answers[place] if exact else self.values[place] for place in places)
-        value, near = min(max(total, 0.0), 1.0), (wide * rule.sample_noise + rounding) * _OUTWARD
-        rows = Interval(max(0.0, value - near), min(1.0, value + near), self.confidence, "sample")
+        value = min(max(total, 0.0), 1.0)
+
+        near, more = (wide * rule.sample_noise + rounding) * _OUTWARD, self.bound_rest() if rest else (0.0, 0.0)
+        rows = Interval(max(0.0, value - near), min(1.0, value + near + more[0]), self.confidence, "sample")
         ends = None
         if rule.noise is not None and rule.epsilon is not None and rule.slack is not None:
             box = (wide * rule.noise + rounding) * _OUTWARD
             low = _lower_share(max(0.0, value - box), rule.epsilon, rule.slack)
-            high = 1 - _lower_share(max(0.0, 1 - value - box), rule.epsilon, rule.slack)
+            high = 1 - _lower_share(max(0.0, 1 - value - box - more[1]), rule.epsilon, rule.slack)
             ends = Interval(max(0.0, low - _CLOSE), min(1.0, high + _CLOSE), self.confidence, "population")
         elif self.low is not None:
-            ends = self._add_ends(places).interval
-        return Answer(value, ends, rows, self.certificate, self.reason, self.repeated)
+            ends = self._add_ends(places, rest=rest).interval
+        receipt = self.certificate if declared else self.certificate.with_theorem(_SUMMED)
+        return Answer(value, ends, rows, receipt, self.reason, self.repeated)
 
-    def _add_ends(self, places: Sequence[int]) -> Answer:
-        """Return the answer about a union from the ends of its cells alone."""
+    def _add_ends(self, places: Sequence[int], *, rest: bool = False) -> Answer:
+        """Return the answer about a union from the ends of its cells alone; see :meth:`_sum_cells`."""
+        upper = [*places, len(self) - 1] if rest else places
 
-        def add(ends: tuple[float, ...]) -> float:
-            return min(1.0, math.fsum(ends[place] for place in places))
+        def add(ends: tuple[float, ...], chosen: Sequence[int]) -> float:
+            return min(1.0, math.fsum(ends[place] for place in chosen))
 
-        known = (
-            None
-            if self.low is None or self.high is None
-            else Interval(add(self.low), add(self.high), self.confidence, "population")
-        )
-        rows = Interval(add(self.sample_low), add(self.sample_high), self.confidence, "sample")
-        return Answer(add(self.values), known, rows, self.certificate, self.reason, self.repeated)
+        known = None
+        if self.low is not None and self.high is not None:
+            known = Interval(add(self.low, places), add(self.high, upper), self.confidence, "population")
+        rows = Interval(add(self.sample_low, places), add(self.sample_high, upper), self.confidence, "sample")
+        receipt = self.certificate.with_theorem(_SUMMED)
+        return Answer(add(self.values, places), known, rows, receipt, self.reason, self.repeated)
+
+
+class Workload(_LabelledCells, frozen=True):
+    """Answers to questions that were declared with marginals before they were drawn, a sequence of answers with labels.
+
+    A question is about the rows with its labels, one for each column and None where any will do. Each is answered from all
+    tables that have its columns, by the inverse of their variance, and all of them are right at once with every other answer
+    (V2.3). ``box_low`` and ``box_high`` are the ends of its noise box, None where the transfer theorem does not speak.
+    """
+
+    box_low: tuple[float, ...] | None = None
+    box_high: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _LabelledCells.__post_init__(self)
+        _check_finite("workload", *(self.box_low or ()), *(self.box_high or ()))
+
+    @property
+    def names(self) -> list[str]:
+        """Return each question in words."""
+        pairs = [
+            [f"{name} {label}" for name, label in zip(self.columns, each, strict=True) if label is not None]
+            for each in self.labels
+        ]
+        return [", ".join(each) for each in pairs]
+
+    @property
+    def brief(self) -> str:
+        """Return how many questions there are."""
+        return f"{len(self):,} declared questions"
+
+    def share(self, labels: Mapping[str, str | float | bool]) -> Answer | None:
+        """Return the answer about the rows with these labels, by column; None where that was not declared."""
+        wanted = tuple(labels.get(name) for name in self.columns)
+        known = set(labels) <= set(self.columns) and wanted in self.labels
+        return self[self.labels.index(wanted)] if known else None
 
 
 class Marginals(Tagged, frozen=True):
     """Several tables of one request, a sequence of them. All cells of all of them are right at once with every other answer.
 
     ``certificate`` is that of the newest charge among theirs; ``repeated`` says that none was charged for this request.
+    ``workload`` has the answers to questions that were declared with the tables, where there were any.
     """
 
     tables: tuple[Table, ...]
     certificate: Certificate
     repeated: bool = False
+    workload: Workload | UnsetType = UNSET
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -828,13 +994,16 @@ class Marginals(Tagged, frozen=True):
     def share(self, labels: Mapping[str, str | float | bool]) -> Answer:
         """Return the answer about the rows with these labels, by column, from the table that is surest about them. Free.
 
-        With ``margins=True`` all of these sums are declared with the release, and keep the noise of their sum (V2.3);
-        otherwise a sum over other columns has the boxes of its cells (U1.6).
+        A question of the workload has its own answer. With ``margins=True`` all of these sums are declared with the release,
+        and keep the noise of their sum (V2.3); otherwise a sum over other columns has the boxes of its cells, and its
+        certificate says so (U1.6).
         """
         known = [each for each in self.tables if set(labels) <= set(each.columns)]
         if not labels or not known:
             raise InvalidParameter.without_value("labels", "labels by column, of columns that are together in one table")
-        found = [each.union_at(each.find_places(labels)) for each in known]
+        found = [each.share(labels) for each in known]
+        declared = None if isinstance(self.workload, UnsetType) else self.workload.share(labels)
+        found += [] if declared is None else [declared]
         return min(found, key=lambda answer: (answer.interval or answer.sample_interval).width)
 
     @property
@@ -890,9 +1059,7 @@ class Synthetic(Tagged, frozen=True):
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return the rows as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_columns())
+        return import_frames("pandas").DataFrame(self.to_columns())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write the rows into a CSV file with a header; a label that is None is an empty field."""
@@ -1103,7 +1270,7 @@ class Means(_LabelledCells, frozen=True, kw_only=True):
         return replace(
             self,
             measure="sum",
-            values=tuple(size * each for each in found.values),  # noqa: PD011 - no data frame
+            values=tuple(size * each for each in found.values),
             low=None if low is None else tuple(_step(size * each, -math.inf) for each in low),
             high=None if high is None else tuple(_step(size * each, math.inf) for each in high),
             sample_low=tuple(_step(size * each, -math.inf) for each in found.sample_low),
@@ -1114,6 +1281,7 @@ class Means(_LabelledCells, frozen=True, kw_only=True):
 
 
 _MANY, _TOO_MANY = 1e5, 1e15  # between these, a number is shown without decimals
+_SUMMED = "the sum of the boxes of cells that were put together after their release (U1.6)"
 _OUTWARD, _CLOSE, _LARGEST_EPSILON = 1 + 2.0**-44, 2.0**-48, 700.0
 
 
@@ -1243,15 +1411,11 @@ class Quantiles(Tagged, frozen=True):
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return a pandas data frame: level, value, low and high."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_columns())
+        return import_frames("pandas").DataFrame(self.to_columns())
 
     def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return a Polars data frame: level, value, low and high."""
-        import polars as pl
-
-        return pl.DataFrame(self.to_columns())
+        return import_frames("polars").DataFrame(self.to_columns())
 
     def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
         """Return an Arrow table: level, value, low and high."""
@@ -1261,8 +1425,7 @@ class Quantiles(Tagged, frozen=True):
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ANN401 - matplotlib's axes
         """Draw the answers about thresholds, and the quantiles with their intervals; return the axes."""
-        import matplotlib.pyplot as plt
-
+        plt = import_plots()
         axes = plt.subplots(figsize=(6, 4))[1] if ax is None else ax
         found = self.to_columns()
         below = [value - low for value, low in zip(found["value"], found["low"], strict=True)]
@@ -1368,8 +1531,15 @@ def _format_ends(interval: Interval) -> str:
 
 def _format_cost(certificate: Certificate, *, repeated: bool) -> str:
     about = f"; population: {certificate.population}" if certificate.population else ""
-    left = f"{certificate.left:.3g} left{about}"
-    return f"asked before: nothing, {left}" if repeated else f"cost {certificate.cost:.3g}, {left}"
+    cap = certificate.spent + certificate.left
+    left = f"{_format_share(certificate.left, cap)} of the budget left{about}"
+    return f"asked before: nothing, {left}" if repeated else f"cost {_format_share(certificate.cost, cap)}, {left}"
+
+
+def _format_share(part: float, whole: float) -> str:
+    """Return a share of the budget in percent, with two digits where it is small."""
+    percent = 100 * part / whole if whole else 0.0
+    return f"{percent:.1f}%" if not 0 < percent < 1 else f"{percent:.2g}%"
 
 
 def text_table(title: str, lines: Mapping[str, str]) -> str:
@@ -1382,10 +1552,94 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
     certificate = response.certificate
     receipt = f"entry {certificate.entry}, {certificate.digest[:16]}…"
     lines = {**facts, "cost": _format_cost(certificate, repeated=response.repeated), "receipt": receipt}
+    return html_table(lines)
+
+
+def html_table(facts: Mapping[str, str], *, title: str = "") -> str:
+    """Return names and values as an HTML table, as notebooks show it."""
     rows = "".join(
-        f"<tr><th style='text-align:right'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in lines.items()
+        f"<tr><th style='text-align:right'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items()
     )
-    return f"<table>{rows}</table>"
+    caption = f"<caption style='text-align:left'><code>{html.escape(title)}</code></caption>" if title else ""
+    return f"<table>{caption}{rows}</table>"
+
+
+def make_frame(rows: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - a library that need not be there
+    """Return rows as a pandas data frame; MissingExtra where pandas is not installed."""
+    return import_frames("pandas").DataFrame.from_records(list(rows))
+
+
+def import_plots() -> Any:  # noqa: ANN401 - a library that need not be there
+    """Return matplotlib's pyplot; MissingExtra where it is not installed."""
+    try:
+        return import_module("matplotlib.pyplot")
+    except ImportError:
+        raise MissingExtra("plots", purpose="a plot") from None
+
+
+def import_frames(library: str) -> Any:  # noqa: ANN401 - a library that need not be there
+    """Return pandas or polars; MissingExtra where it is not installed."""
+    try:
+        return import_module(library)
+    except ImportError:
+        raise MissingExtra("frames", purpose=f"a data frame of {library}") from None
+
+
+class Listing(list[_Item]):
+    """A list that notebooks show as a table, and that prints as one: of answers, or of the lines of a history.
+
+    ``names`` are what each answer is to, if they are known. It is equal to the plain list of the same records.
+    """
+
+    def __init__(self, items: Iterable[_Item] = (), *, names: Sequence[str] = ()) -> None:
+        super().__init__(items)
+        self.names = tuple(names)
+
+    def list_rows(self) -> list[dict[str, Any]]:
+        """Return a row of plain values for each record."""
+        rows = [item.list_values() for item in self]
+        return [{"question": name} | row for name, row in zip(self.names, rows, strict=True)] if self.names else rows
+
+    def to_frame(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return the records as a pandas data frame, a row each."""
+        return make_frame(self.list_rows())
+
+    def __str__(self) -> str:
+        rows = [{head: _format_value(value) for head, value in row.items()} for row in self.list_rows()]
+        if not rows:
+            return "nothing yet"
+        wide = {head: max(len(head), *(len(row[head]) for row in rows)) for head in rows[0]}
+        lines = [{head: head for head in wide}, *rows]
+        return "\n".join("  ".join(f"{line[head]:<{width}}" for head, width in wide.items()).rstrip() for line in lines)
+
+    def _repr_html_(self) -> str:
+        rows = self.list_rows()
+        if not rows:
+            return "<p>nothing yet</p>"
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
+        cells = ("".join(f"<td>{html.escape(_format_value(value))}</td>" for value in row.values()) for row in rows)
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>"
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def explain_width(value: float, ends: Interval | None, sample: Interval, *, planned: str = "the plan's questions") -> str:
+    """Return why an answer is this wide: how much is noise, how much may be overfitted, and what makes it narrower."""
+    near = max(value - sample.low, sample.high - value)
+    if ends is None:
+        told = "there is no interval for the population, since its rows are not declared independent draws (iid)"
+        return f"within {near:.3g} of these rows, all of it noise that keeps single rows private; {told}"
+    wide = max(value - ends.low, ends.high - value)
+    if not wide:
+        return "exact: it is the same for every row"
+    part = min(1.0, near / wide)
+    noise = f"{part:.0%} of that is noise that keeps single rows private"
+    rest = f"{1 - part:.0%} is what {planned}, each chosen after the last answer, may have overfitted to these rows"
+    return f"within {wide:.3g} of the population: {noise}, {rest}. Narrower with fewer questions or more rows"
 
 
 Response: TypeAlias = (
@@ -1394,6 +1648,7 @@ Response: TypeAlias = (
     | Hypothesis
     | Prediction
     | Table
+    | Workload
     | Means
     | Quantiles
     | Statistic

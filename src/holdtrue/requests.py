@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Struct, inspect
 
+from holdtrue.errors import InvalidParameter
+
 __all__ = [
     "Ask",
     "Auc",
@@ -31,6 +33,7 @@ __all__ = [
     "Evaluate",
     "FieldDescription",
     "Fit",
+    "Fourier",
     "Gate",
     "Gini",
     "Grant",
@@ -42,6 +45,7 @@ __all__ = [
     "Mean",
     "Pairs",
     "ParitiesDocument",
+    "Polynomial",
     "Predict",
     "Quantile",
     "RSquared",
@@ -292,7 +296,7 @@ class Table(_Request, frozen=True, kw_only=True):
 
 
 class MarginalSets(_Request, frozen=True, kw_only=True, tag="marginals"):
-    """The tables of all pairs or triples of columns, or of those that are named, at two questions each."""
+    """The tables of all pairs or triples of columns, or of those that are named, at two questions each unless said."""
 
     sets: Annotated[
         Literal["pairs", "triples"]
@@ -312,6 +316,14 @@ class MarginalSets(_Request, frozen=True, kw_only=True, tag="marginals"):
     margins: Annotated[bool, Meta(description="Whether sums over all labels of some columns are declared with them.")] = (
         False
     )
+    questions: Annotated[
+        Annotated[int, Meta(ge=2, le=10_000)], Meta(description="How many questions each table costs: more make noise less.")
+    ] = 2
+    workload: Annotated[
+        Annotated[tuple[Annotated[dict[Text, Label], Meta(min_length=1)], ...], Meta(min_length=1, max_length=100_000)]
+        | None,
+        Meta(description="Questions that are declared before the draw: labels by column, of columns of one table."),
+    ] = None
 
 
 class Synthesize(_Request, frozen=True, kw_only=True):
@@ -334,8 +346,8 @@ class Mean(_Request, frozen=True, kw_only=True):
     """The mean of a column of numbers, counted within public bounds, in each of several groups."""
 
     column: Annotated[Text, Meta(description="The column of numbers.")]
-    low: Annotated[float, Meta(description="The least that a value counts.")]
-    high: Annotated[float, Meta(description="The most that a value counts.")]
+    low: Annotated[float | None, Meta(description="The least that a value counts; the card's bound unless given.")] = None
+    high: Annotated[float | None, Meta(description="The most that a value counts; the card's bound unless given.")] = None
     where: Annotated[Text | None, Meta(description="A condition that rows must meet to be counted.")] = None
     by: Annotated[GroupColumns | None, Meta(description="Columns whose cells are groups; one group unless given.")] = None
     keys: Annotated[KeyLabels | None, Meta(description="The labels of these columns, where the card has none.")] = None
@@ -487,6 +499,13 @@ class Select(_Request, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=1000)],
         Meta(description="How many are chosen, each among those left; epsilon is for all of them."),
     ] = 1
+    line: Annotated[
+        tuple[float, float] | None, Meta(description="The ends of a line that a point is chosen of, by scores.")
+    ] = None
+    cuts: Annotated[
+        Annotated[tuple[float, ...], Meta(max_length=10**7)],
+        Meta(description="Where the score changes on the line; there is one score more."),
+    ] = ()
 
 
 class WatchQuestion(_Request, frozen=True, kw_only=True, tag="watch"):
@@ -532,6 +551,10 @@ class Learn(_Request, frozen=True, kw_only=True):
     check: Annotated[bool, Meta(description="Whether one more question is asked, about the errors of what was picked.")] = (
         False
     )
+    row_weights: Annotated[
+        Annotated[tuple[Annotated[int, Meta(ge=0, le=1_000_000)], ...], Meta(min_length=1, max_length=10**7)] | None,
+        Meta(description="Public whole numbers, one for each row in its order: how often its error counts."),
+    ] = None
 
 
 class EstimatorDocument(Struct, frozen=True, forbid_unknown_fields=True):
@@ -557,7 +580,9 @@ class Train(_Request, frozen=True, kw_only=True):
     """A model to train on disjoint parts of the rows; releases nothing."""
 
     name: Annotated[ModelName, Meta(description="The model's name.")]
-    estimator: Annotated[EstimatorDocument, Meta(description="What is trained on each part.")]
+    estimator: Annotated[
+        EstimatorDocument | None, Meta(description="What is trained on each part, unless hypotheses are given.")
+    ] = None
     target: Annotated[Text, Meta(description="The column or yes-or-no question to predict.")]
     features: Annotated[Columns | None, Meta(description="What the model reads; all number columns unless given.")] = None
     parts: Annotated[Annotated[int, Meta(ge=1, le=100_000)], Meta(description="How many disjoint parts vote.")] = 200
@@ -570,15 +595,66 @@ class Train(_Request, frozen=True, kw_only=True):
     held_out: Annotated[Share | None, Meta(description="The share of rows kept out of training, to judge the model by.")] = (
         None
     )
+    hypotheses: Annotated[
+        ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)] | None,
+        Meta(description="The class whose best on each part votes, or several that are joined; in place of an estimator."),
+    ] = None
+    assuming: Annotated[
+        Literal["realizable"] | None, Meta(description="What is assumed: that some hypothesis of the class is never wrong.")
+    ] = None
+    replace: Annotated[bool, Meta(description="Whether it takes the place of another model of the same name.")] = False
+
+
+class Fourier(Struct, frozen=True, forbid_unknown_fields=True, tag_field="basis", tag="fourier"):
+    """Random Fourier features, from a public seed: every row has length 1 exactly, up to rounding (V5).
+
+    x becomes (cos of each of ``pairs`` random combinations of x, and their sines) / sqrt(pairs), for features that their
+    public bounds bring into [-1, 1]; the combinations have normal weights of deviation ``scale``. A seed that was chosen by
+    looking at the rows voids the bound on the loss.
+    """
+
+    pairs: Annotated[int, Meta(ge=1, le=10_000, description="How many random combinations of the features.")]
+    scale: Annotated[float, Meta(gt=0, le=1e6, description="How fast they turn.")]
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="The public seed of the random weights.")]
+
+    def __post_init__(self) -> None:
+        _check_field("pairs", self.pairs, int, low=1, high=10_000)
+        _check_field("scale", self.scale, (int, float), low=1e-300, high=1e6)
+        _check_field("seed", self.seed, int, low=0, high=2**63 - 1)
+
+
+class Polynomial(Struct, frozen=True, forbid_unknown_fields=True, tag_field="basis", tag="polynomial"):
+    """All products of up to ``degree`` features, weighted and scaled so that no row is longer than 1 (V5)."""
+
+    degree: Annotated[int, Meta(ge=1, le=16, description="The most features in one product.")]
+
+    def __post_init__(self) -> None:
+        _check_field("degree", self.degree, int, low=1, high=16)
+
+
+Basis: TypeAlias = Fourier | Polynomial
+
+
+def _check_field(name: str, value: object, kind: Any, *, low: float, high: float) -> None:  # noqa: ANN401 - a type or two
+    """Refuse what the annotations refuse, also where a record is made in Python."""
+    if not isinstance(value, kind) or isinstance(value, bool) or not low <= value <= high:
+        whole = "a whole number" if kind is int else "a number"
+        raise InvalidParameter(name, value, f"{whole} from {low:g} to {high:g}")
+
+
+FitKind: TypeAlias = Literal["ridge", "logistic", "huber", "hinge", "squared-clipped", "thresholds"]
 
 
 class Fit(_Request, frozen=True, kw_only=True):
-    """The weights of a linear model that one row changes very little, published once with noise."""
+    """A linear model that one row changes very little: weights published once with noise, or predictions one by one."""
 
     name: Annotated[ModelName, Meta(description="The model's name.")]
     kind: Annotated[
-        Literal["ridge", "logistic", "huber", "hinge"],
-        Meta(description="Which loss: ridge and huber for numbers, logistic and hinge for two labels."),
+        FitKind,
+        Meta(
+            description="Which loss: ridge, huber and squared-clipped for numbers, logistic and hinge for two labels, or"
+            " thresholds for two labels by one feature."
+        ),
     ]
     target: Annotated[Text, Meta(description="The column or yes-or-no question to predict.")]
     features: Annotated[Columns | None, Meta(description="What the model reads; all number columns unless given.")] = None
@@ -588,9 +664,27 @@ class Fit(_Request, frozen=True, kw_only=True):
     labels: Annotated[Labels | None, Meta(description="The two public labels of the target, where the card has none.")] = (
         None
     )
-    mu: Annotated[Privacy | None, Meta(description="The privacy of the weights; a share of the reserve unless given.")] = (
-        None
-    )
+    mu: Annotated[
+        Privacy | None,
+        Meta(description="The privacy of the weights, or of one prediction; a share of the reserve unless given."),
+    ] = None
+    epsilon: Annotated[
+        Privacy | None, Meta(description="For release each: the privacy of one prediction, by Laplace noise.")
+    ] = None
+    release: Annotated[
+        Literal["once", "each"] | None,
+        Meta(
+            description="Whether weights are published once, or kept by the owner and each prediction charged; once unless"
+            " given, each for thresholds."
+        ),
+    ] = None
+    method: Annotated[
+        Literal["minimiser", "descent"],
+        Meta(description="The minimiser with a regulariser, or a fixed number of gradient steps without one."),
+    ] = "minimiser"
+    basis: Annotated[
+        Basis | None, Meta(description="Functions of the features that the model is linear in; the features unless given.")
+    ] = None
     radius: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)], Meta(description="The length of the weights that it is compared with.")
     ] = 1
@@ -598,6 +692,9 @@ class Fit(_Request, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0, le=1e6)] | None,
         Meta(description="The strength of the regulariser; what makes the bound least unless given."),
     ] = None
+    replace: Annotated[bool, Meta(description="Whether a kept fit takes the place of another model of the same name.")] = (
+        False
+    )
 
 
 class Predict(_Request, frozen=True, kw_only=True):
@@ -617,13 +714,13 @@ class Predict(_Request, frozen=True, kw_only=True):
 
 
 class Evaluate(_Request, frozen=True, kw_only=True):
-    """How often the private predictions of a model err at most, on rows held out of its training and in the population."""
+    """How often a model's private predictions err at most, by held-out rows, or how often a released rule errs."""
 
-    model: Annotated[ModelName, Meta(description="The model's name.")]
+    model: Annotated[ModelName | None, Meta(description="The name of a model that predicts privately.")] = None
     at_most: Annotated[
-        Share | Annotated[tuple[Share, ...], Meta(min_length=1, max_length=100)],
+        Share | Annotated[tuple[Share, ...], Meta(min_length=1, max_length=100)] | None,
         Meta(description="The share of errors to certify; several falling ones are tried until one is refused."),
-    ]
+    ] = None
     epsilon: Annotated[
         Privacy | None,
         Meta(description="The privacy of the predictions that are judged; a share of the reserve unless given."),
@@ -632,6 +729,9 @@ class Evaluate(_Request, frozen=True, kw_only=True):
         Privacy | None, Meta(description="The privacy of the evaluation, for each share; of the reserve unless given.")
     ] = None
     beta: Annotated[Share | None, Meta(description="The probability that it is wrong; the plan's unless given.")] = None
+    entry: Annotated[
+        Count | None, Meta(description="The ledger's entry of a learned rule or published model, in place of a name.")
+    ] = None
 
 
 class Distill(_Request, frozen=True, kw_only=True):
@@ -744,6 +844,17 @@ class Verify(_Request, frozen=True, kw_only=True):
     ] = ()
 
 
+class Reserved(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Predictions that a reserve is kept for, in the currency that leaves the questions most unless one is named."""
+
+    predictions: Annotated[Count, Meta(description="How many predictions, or other draws of bounded range.")]
+    epsilon: Annotated[Privacy, Meta(description="The epsilon of each at most.")]
+    currency: Annotated[
+        Literal["mu", "rho", "draws"] | None,
+        Meta(description="mu squared, as the questions; a purse in rho; or a purse counted in draws."),
+    ] = None
+
+
 class Terms(_Request, frozen=True, kw_only=True):
     """All that is fixed for good when a ledger is created for rows."""
 
@@ -753,7 +864,10 @@ class Terms(_Request, frozen=True, kw_only=True):
     epsilon: Annotated[Privacy | None, Meta(description="The privacy of everything that is ever released.")] = None
     delta: Annotated[ShareOrNothing | None, Meta(description="The slack of that privacy.")] = None
     reserve: Annotated[
-        ShareOrNothing, Meta(description="The share of the budget that is kept for other verbs than ask.")
+        ShareOrNothing | Reserved,
+        Meta(
+            description="The share of the budget that is kept for other verbs than ask, or the predictions it is kept for."
+        ),
     ] = 0.25
     uses: Annotated[Count, Meta(description="For how many uses of those verbs the reserve is planned.")] = 10
     cap: Annotated[

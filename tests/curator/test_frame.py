@@ -191,3 +191,11 @@ def test_answers_are_those_of_the_verbs():
         assert (
             df[df.smoker].age.median(low=0, high=127).value == curator.median("age", low=0, high=127, where="smoker").value
         )
+
+
+def test_names_of_columns_are_completed(recorder):
+    frame = Frame(recorder)
+    assert frame._ipython_key_completions_() == ["age", "income", "region", "smoker", "house hold", "count"]
+    assert {"age", "region"} <= set(dir(frame))
+    assert "house hold" not in dir(frame)
+    assert recorder.calls == []

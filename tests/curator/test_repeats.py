@@ -116,3 +116,17 @@ def test_a_plan_without_the_transfer_theorem_claims_nothing_about_per_row_number
         assert answer.certificate.theorem is None
         assert "per-row" in answer.reason
         assert curator.ask("sick").interval is not None
+
+
+def test_a_request_of_many_parts_reads_its_entry_once(monkeypatch):
+    """More parts than the index keeps: each used to be read from the whole entry again, which took the square of them."""
+    from holdtrue.curator import answer_index
+
+    read, responses_of = [], answer_index.responses_of
+    monkeypatch.setattr(answer_index, "_RECENT", 10)
+    monkeypatch.setattr(answer_index, "responses_of", lambda body: (read.append(1), responses_of(body))[1])
+    rows = {"x": np.arange(ROWS)}
+    with ht.Curator(rows, queries=50, epsilon=1.0, delta=1e-6) as curator:
+        found = curator.ask([f"x < {place}" for place in range(40)])
+        assert len(found) == 40
+        assert len(read) == 1

@@ -15,7 +15,7 @@ from holdtrue.curator import Curator
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.planning.asking import open_plan
-from holdtrue.queries.features import hash_keys
+from holdtrue.queries.row_keys import hash_keys
 from holdtrue.verbs.predicting import rule_of
 from holdtrue.verbs.training import ModelFacts
 
@@ -191,7 +191,7 @@ def test_the_response_says_how_rows_were_cut(people):
             ({"key": "id"}, "the public key 'id'"),
             ({"order": "fixed"}, "assuming an order of rows that no value decides"),
         ):
-            curator.train("m", LogisticRegression(), target="sick", features=["age"], parts=20, **cut)
+            curator.train("m", LogisticRegression(), target="sick", features=["age"], parts=20, replace=True, **cut)
             assert words in curator.predict("m", {"age": 3.0}, epsilon=0.1).certificate.theorem
 
 
@@ -199,7 +199,9 @@ def test_another_way_to_cut_is_another_model(people):
     """A point asked of one is not answered from the other's labels."""
     with Curator(people, epsilon=8.0, delta=1e-6) as curator:
         digests = {
-            curator.train("m", LogisticRegression(), target="sick", features=["age"], parts=20, **cut).asked.digest
+            curator.train(
+                "m", LogisticRegression(), target="sick", features=["age"], parts=20, replace=True, **cut
+            ).asked.digest
             for cut in ({}, {"key": "id"}, {"key": "name"}, {"order": "fixed"})
         }
     assert len(digests) == 4

@@ -58,7 +58,7 @@ def _predict_there(ledger, points):
 def _train_elsewhere(ledger, target):
     """Train as another worker does, which shares nothing but the ledger."""
     with Curator(_rows(), ledger=ledger) as curator:
-        return _train(curator, target=target).asked.digest
+        return _train(curator, target=target, replace=True).asked.digest
 
 
 def test_a_model_trained_in_one_process_predicts_in_another(ledger):
@@ -115,7 +115,7 @@ def test_a_model_reads_back_as_it_was_kept(ledger, estimator, facts):
 def test_members_that_cannot_be_written_take_the_place_of_those_that_were(ledger):
     with _opened(ledger, new=True) as curator:
         _train(curator)
-        kept = _train(curator, estimator=KNeighborsClassifier())
+        kept = _train(curator, estimator=KNeighborsClassifier(), replace=True)
         assert "in memory only" in repr(kept)
         assert curator.predict("m", POINT, epsilon=0.5).label is True
         with _opened(ledger) as other, pytest.raises(UnknownName, match="only in memory"):

@@ -58,7 +58,7 @@ def test_a_part_whose_rows_have_one_label_is_carried_with_its_vote():
 
 
 def test_members_that_are_code_are_not_carried():
-    with pytest.raises(InvalidParameter, match="cannot be transferred"):
+    with pytest.raises(InvalidParameter, match="cannot travel"):
         check_portable(make_recipe(KNeighborsClassifier(), width=3, parts=2, labels=[0, 1]))
 
 

@@ -74,7 +74,7 @@ def test_every_estimators_entries_can_be_read_by_whoever_reads_ledgers(rows, tmp
 @pytest.fixture
 def old_form(monkeypatch):
     """Write what was written before: a body without draws and parts, which no curator could read."""
-    monkeypatch.setattr(Charge, "body", property(lambda charge: encode({"verb": charge.verb})))
+    monkeypatch.setattr(Charge, "write_body", lambda charge, _: encode({"verb": charge.verb}))
 
 
 @pytest.mark.usefixtures("old_form")
@@ -135,7 +135,7 @@ def test_w1_without_the_check_the_ledger_is_charged_for_other_rows(rows, foreign
     with monkeypatch.context() as planted:
         planted.setattr(Handle, "ledger", property(lambda self: open_ledger(self.path)))
         planted.setattr(handles, "_refuse_foreign", lambda _: None)
-        planted.setattr(Charge, "body", property(lambda charge: encode({"verb": charge.verb})))
+        planted.setattr(Charge, "write_body", lambda charge, _: encode({"verb": charge.verb}))
         StableClassifier(epsilon=0.001, delta=1e-9, ledger=path).fit(rows[0][:100], rows[1][:100])
     assert open_ledger(path).spent > spent
     with pytest.raises(ht.IntegrityError, match="malformed"):

@@ -18,7 +18,7 @@ CARD = Card((Column("age", "integer"), Column("sick", "boolean")), ROWS)
 
 @pytest.fixture(scope="module")
 def asking():
-    return QuestionRule.from_plan(ht.plan(rows=ROWS, queries=100, epsilon=1.0, delta=1e-6, iid=True), rows=ROWS)
+    return QuestionRule.from_plan(ht.plan(rows=ROWS, queries=100, epsilon=1.0, delta=1e-6, iid=True), card=CARD)
 
 
 class Known:
@@ -83,7 +83,7 @@ def test_numbers_for_rows_are_known_by_a_name_only(asking):
 
 def test_fewer_rows_than_planned_are_refused(asking):
     with pytest.raises(InsufficientSamples) as caught:
-        QuestionRule.from_plan(asking.plan, rows=ROWS - 1)
+        QuestionRule.from_plan(asking.plan, card=Card(CARD.columns, ROWS - 1))
     assert caught.value.required == asking.plan.rows
 
 

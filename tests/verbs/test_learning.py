@@ -1,13 +1,16 @@
 """LEARN through the curator: charged once, certified by a theorem whose needs are met, and never from uncharged rows."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 from msgspec import UNSET
 from scipy import stats
+from sklearn.tree import DecisionTreeClassifier
 
+import holdtrue as ht
 from holdtrue import hypotheses
 from holdtrue.bounds.learning import adaptive_excess, fixed_excess, localised_error, realizable_error
 from holdtrue.codec import decode, encode
@@ -21,6 +24,7 @@ from holdtrue.errors import (
     UnsupportedQuery,
 )
 from holdtrue.hypotheses import Conjunctions, Hypotheses, Intervals, Stumps, Thresholds
+from holdtrue.mechanisms import Exponential
 from holdtrue.records import Hypothesis
 from holdtrue.verbs.learning import FIXED, LOST, REALIZABLE, TRANSFERRED
 from holdtrue.verbs.selecting import epsilon_of_use
@@ -380,3 +384,139 @@ def test_a_pick_is_certified_as_realizable_and_checked_by_one_question(people):
     assert (spent.checked, "no question left" in spent.reason) == (UNSET, True)
     with pytest.raises(InvalidParameter, match="assuming"):
         curator.learn(STUMPS, target="old", assuming="separable")
+
+
+KINDS = ["low", "middle", "high"]
+
+
+def _labelled(rows=6000, seed=3):
+    random = np.random.default_rng(seed)
+    x = random.random(rows)
+    return {"x": x, "kind": np.array(KINDS)[(x > 0.3).astype(int) + (x > 0.6)], "flag": x > 0.5}
+
+
+def _splits(rows):
+    """Return ten ways to cut x into three labels, of which one is right."""
+    return np.array(KINDS)[(rows["x"][:, None] > 0.1 * np.arange(10)).astype(int) + (rows["x"][:, None] > 0.6)]
+
+
+def _roomy(data, **terms):
+    given = {"epsilon": 8.0, "delta": 1e-6, "iid": True, "queries": 20, "reserve": 0.9, "cap": "privacy"} | terms
+    return ht.Curator(data, **given)
+
+
+def test_hypotheses_of_several_labels_are_learned_with_a_certificate():
+    data = _labelled()
+
+    def make_rule(cut):
+        return lambda rows: np.array(KINDS)[(rows["x"] > cut / 10).astype(int) + (rows["x"] > 0.6)]
+
+    rules = [make_rule(cut) for cut in range(10)]
+    with _roomy(data) as curator:
+        brought = ht.Hypotheses(rules, columns=["x"], labels=KINDS, names=[f"cut {cut}" for cut in range(10)])
+        found = curator.learn(brought, target="kind", epsilon=1)
+        assert found.text == "cut 3"
+        assert found.excess_error == pytest.approx(
+            fixed_excess([10], handicaps=[0], place=0, rows=6000, epsilon=1, beta=0.05)
+        )
+        assert found.predict({"x": [0.1, 0.5, 0.9]}).tolist() == KINDS
+
+
+def test_predictions_by_position_are_hypotheses_of_these_rows_alone():
+    data = _labelled()
+    with _roomy(data) as curator:
+        found = curator.learn(ht.Hypotheses(predictions=_splits(data), labels=KINDS), target="kind", epsilon=1)
+        assert found.index == 3
+        assert (found.excess_error, found.document) == (None, None)
+        assert "by position" in found.reason
+        with pytest.raises(ht.NotCertified):
+            found.predict({"x": [0.5]})
+        own = {"good": data["flag"], "bad": ~data["flag"]}
+        assert curator.learn(ht.Hypotheses(predictions=own), target="flag", epsilon=1).text == "good"
+        assert curator.history[-1].responses[0].text == "good"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_b6_one_row_moves_every_count_by_at_most_its_weight(weighted, request):
+    random = generator(request)
+    rows, y = random.random((300, 1)), random.integers(0, 3, 300)
+    weights = random.integers(0, 8, 300) if weighted else None
+    said = random.integers(0, 3, (300, 20))
+    made = ht.Hypotheses(predictions=said, labels=[0, 1, 2])
+    before, most = made.weigh_errors(rows, y, weights), 0
+    assert before[4] == (np.ones(300, dtype=int) if weights is None else weights)[said[:, 4] != y].sum()
+    for place in range(300):
+        changed = y.copy()
+        changed[place] = (changed[place] + 1) % 3
+        moved = np.abs(made.weigh_errors(rows, changed, weights) - before).max()
+        assert moved <= (1 if weights is None else weights[place])
+        most = max(most, moved)
+    assert most == (1 if weights is None else weights.max())  # the sensitivity is attained
+
+
+def test_weights_of_rows_are_paid_for_by_the_heaviest_and_say_nothing_of_the_population():
+    data = _labelled()
+    heavy = np.where(data["x"] < 0.4, 5, 1)
+    data["wrong"] = data["flag"] ^ (data["x"] < 0.4)  # right on what weighs little
+    stumps = ht.Stumps(bounds={"x": (0, 1)}, steps=10)
+    with _roomy(data) as curator:
+        plain = curator.learn(stumps, target="wrong", epsilon=1)
+        found = curator.learn(stumps, target="wrong", epsilon=1, row_weights=heavy)
+        counts = stumps.weigh_errors(data["x"][:, None], data["wrong"].astype(int), heavy)
+        assert counts[found.index] - counts.min() <= found.shortfall
+        assert found.shortfall == pytest.approx(5 * plain.shortfall)
+        assert found.certificate.event == plain.certificate.event  # the same epsilon, with five times the noise
+        assert (found.excess_error, plain.excess_error is None) == (None, False)
+        assert "weighted" in found.reason
+        alike = curator.learn(stumps, target="wrong", epsilon=1, row_weights=np.full(6000, 3))
+        assert alike.repeated  # equal weights are none
+
+
+def test_noise_for_one_row_under_weights_is_caught():
+    """The control: counts that a row moves by 5, picked as if it moved them by 1, are not epsilon-DP."""
+
+    def find_loss(most):
+        rate = 1 / (2 * most)  # of the exponential mechanism with epsilon 1
+        chance = [1 / (1 + math.exp(-rate * gap)) for gap in (-10, 10)]  # two counts, one row of weight 5 on either side
+        return math.log(chance[1] / chance[0])
+
+    assert find_loss(1) > 4
+    assert find_loss(5) <= 1 + 1e-9
+    assert Exponential(epsilon=1, sensitivity=5).rate == Fraction(1, 10)
+
+
+def test_what_cannot_be_counted_is_refused_before_the_charge():
+    data = _labelled()
+    stumps, splits = ht.Stumps(bounds={"x": (0, 1)}, steps=10), _splits(data)
+    named = ht.Hypotheses(predictions=splits, labels=KINDS)
+    with _roomy(data) as curator:
+        spent = curator.budget.spent
+        for match, call in (
+            ("one line for each", lambda: curator.learn(ht.Hypotheses(predictions=splits[:9], labels=KINDS), target="kind")),
+            ("one of the labels", lambda: ht.Hypotheses(predictions=splits, labels=["low", "high"])),
+            ("one of the labels", lambda: ht.Hypotheses(predictions=splits)),
+            ("two or more", lambda: ht.Hypotheses(predictions=splits, labels=["low"])),
+            ("a matrix of labels", lambda: ht.Hypotheses(predictions=[1, 0])),
+            ("either items", lambda: ht.Hypotheses([len], predictions=splits)),
+            ("has the labels", lambda: curator.learn(named, target="x")),
+            ("leave out check", lambda: curator.learn(named, target="kind", check=True)),
+            ("leave out alpha", lambda: curator.learn(named, target="kind", alpha=0.1)),
+            ("join no classes", lambda: curator.learn([stumps, stumps], target="flag", row_weights=[1, 2] * 3000)),
+            ("whole numbers", lambda: curator.learn(stumps, target="flag", row_weights=[1.5] * 6000)),
+            ("whole numbers", lambda: curator.learn(stumps, target="flag", row_weights=[-1] * 6000)),
+            ("whole numbers", lambda: curator.learn(stumps, target="flag", row_weights=[1] * 5)),
+            ("yes-or-no", lambda: curator.learn(stumps, target="x", row_weights=[1, 2] * 3000)),
+            ("yes and no", lambda: curator.best_error(named, target="kind")),
+            (
+                "for learn alone",
+                lambda: curator.train("m", hypotheses=ht.Hypotheses(predictions=splits == "low"), target="flag"),
+            ),
+            ("label no other rows", lambda: ht.Hypotheses(predictions=splits == "low").label_rows(np.zeros((2, 0)), 0)),
+            ("class", lambda: curator.learn([named, stumps], target="kind")),
+        ):
+            with pytest.raises(ht.RequestError, match=match):
+                call()
+        assert curator.budget.spent == spent
+    few = _roomy({name: column[:60] for name, column in data.items()}, iid=False)
+    with few, pytest.raises(ht.RequestError, match="as many labels"):
+        few.train("m", DecisionTreeClassifier(), target="kind", labels=[f"kind {number}" for number in range(61)], parts=2)

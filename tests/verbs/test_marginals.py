@@ -13,7 +13,8 @@ from holdtrue.auditing import audit_privacy
 from holdtrue.bounds.accuracy import gaussian_overshoot
 from holdtrue.events import Repeated
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.tables import count_unions, price_marginal, price_table
+from holdtrue.planning.tables import count_unions, price_marginal, price_table, price_workload
+from holdtrue.records import count_boxes
 from holdtrue.verbs import marginals as verb
 
 ROWS = 20_000
@@ -128,9 +129,10 @@ def test_a_share_comes_from_the_surest_table(people):
     south, summed = found.share({"region": "s"}), plain.share({"region": "s"})
     assert south.interval.width < summed.interval.width
     assert south.interval.width == min(
-        found.find("region", other).union_at(found.find("region", other).find_places({"region": "s"})).interval.width
-        for other in ("job", "smoker", "age")
+        found.find("region", other).share({"region": "s"}).interval.width for other in ("job", "smoker", "age")
     )
+    assert "U1.6" in summed.certificate.theorem
+    assert "U1.6" not in south.certificate.theorem
     for wrong in ({}, {"region": "x"}, {"region": "s", "job": "a", "smoker": True}, {"nope": 1}):
         with pytest.raises(ht.InvalidParameter):
             found.share(wrong)
@@ -243,3 +245,135 @@ def test_v2_3_a_release_charged_for_one_cell_is_refuted(people, monkeypatch, tmp
 def test_prices_do_not_depend_on_what_other_tables_there_are():
     plan = ht.plan(rows=ROWS, queries=300, iid=True)
     assert price_marginal(plan, 100).cost == 2 * plan.cost < price_table(plan, 100).cost
+
+
+WORKLOAD = [{"region": "n"}, {"region": "n", "smoker": True}, {"age": "below 30", "job": "a"}, {"smoker": False}]
+
+
+def test_v2_3_declared_questions_are_answered_from_all_tables_that_have_their_columns(people):
+    with open_curator(people) as curator:
+        found = curator.marginals("pairs", columns=COLUMNS, workload=WORKLOAD)
+        assert curator.budget.asks == 100 - 12
+        told = found.workload
+        assert told.names == ["region n", "region n, smoker True", "job a, age below 30", "smoker False"]
+        tables = [found.find("region", other) for other in ("job", "smoker", "age")]
+        weights = np.array([1 / 4, 1 / 2, 1 / 3]) / (1 / 4 + 1 / 2 + 1 / 3)
+        sums = [math.fsum(each.unions.answers[at] for at in each.find_places({"region": "n"})) for each in tables]
+        assert told[0].value == pytest.approx(weights @ sums, abs=1e-12)
+        assert found.share({"region": "n"}) == told[0]
+        assert told.share({"region": "s"}) is None
+        again = curator.marginals("pairs", columns=COLUMNS, workload=WORKLOAD)
+        assert again.repeated
+        assert again.workload.values == told.values
+        assert curator.budget.asks == 88
+
+
+@pytest.mark.parametrize("questions", [2, 5])
+def test_s1_declared_questions_and_cells_share_what_the_release_books(questions):
+    """Half of the overshoot of the release for each table's cells, half for all questions, and no more."""
+    plan, spreads = ht.plan(rows=ROWS, queries=300, iid=True), {1.0: 4000, 0.7: 100}
+    tables = [price_marginal(plan, cells, questions=questions, workload=True) for cells in (40, 3)]
+    declared = price_workload(plan, spreads, sigma=tables[0].sigma, questions=2 * questions)
+    booked = 4070 * tables[0].sigma * gaussian_overshoot(declared.population, one_sided=True)
+    for cells, price in zip((40, 3), tables, strict=True):
+        booked += cells * price.sigma * gaussian_overshoot((price.terms[0] - price.rounding) / price.sigma)
+    assert booked == pytest.approx(plan.transfer.overshoot * 2 * questions / 300, rel=1e-6)
+    assert tables[0].cost == questions * plan.cost
+    assert tables[0].sigma == pytest.approx(plan.sigma * math.sqrt(2 / questions), rel=1e-6)
+
+
+def count_misses(found, people):
+    """Return how many declared questions miss the share of the population, and how many that of these rows."""
+    conditions = {"below 30": people["age"] < 30, "30 to 60": (people["age"] >= 30) & (people["age"] < 60)}
+    misses = [0, 0]
+    for question, answer in zip(WORKLOAD, found.workload, strict=True):
+        held = [conditions[label] if name == "age" else people[name] == label for name, label in question.items()]
+        misses[0] += math.prod(find_truth(name, label) for name, label in question.items()) not in answer.interval
+        misses[1] += np.mean(np.all(held, axis=0)) not in answer.sample_interval
+    return misses
+
+
+def test_every_declared_question_covers():
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        people = make_people(rng, 4000)
+        with open_curator(people) as curator:
+            assert count_misses(curator.marginals("pairs", columns=COLUMNS, workload=WORKLOAD), people) == [0, 0]
+
+
+def test_a_question_is_right_where_other_columns_are_missing(people):
+    """The sum over another column leaves out rows without a label there; the cells alone, the control, miss the truth."""
+    people["job"] = people["job"].astype(object)
+    people["job"][people["region"] == "n"] = None
+    exact = float(np.mean(people["region"] == "n"))
+    with open_curator(people) as curator:
+        found = curator.marginals([["region", "job"]], columns=COLUMNS, margins=True, workload=[{"region": "n"}])
+    (table,) = found
+    cells = table.union_at(table.find_places({"region": "n"}))
+    assert exact not in cells.sample_interval
+    assert exact not in cells.interval
+    for answer in (table.share({"region": "n"}), found.workload[0], found.share({"region": "n"})):
+        assert exact in answer.sample_interval
+        assert 0.5 in answer.interval
+
+
+def test_v2_3_a_question_chosen_after_the_draw_misses_and_its_summed_boxes_do_not(people):
+    """The cells whose noise came out positive, as a declared question would be answered, miss in every run (U1.6)."""
+    with open_curator(people) as curator:
+        wide = ht.cut("age", list(range(1, 90)))
+        (table,) = curator.marginals([["age", "smoker"]], columns=[wide, "smoker"])
+        with pytest.raises(ht.RefusedError, match="declared before the draw"):
+            curator.marginals([["age", "smoker"]], columns=[wide, "smoker"], workload=[{"smoker": True}])
+        assert curator.budget.asks == 98
+    counted = np.array(
+        [[np.mean((people["age"] == age) & (people["smoker"] == held)) for held in (False, True)] for age in range(90)]
+    )
+    exact = [counted[place // 2, int(table.labels[place][1])] for place in range(180)]
+    chosen = [place for place in range(180) if table.unions.answers[place] > exact[place]]
+    truth, told = math.fsum(exact[place] for place in chosen), table.union_at(chosen)
+    declared = count_boxes(len(chosen), declared=True, whole=181) * table.unions.sample_noise
+    assert math.fsum(table.unions.answers[place] for place in chosen) - truth > declared
+    assert truth in told.sample_interval
+    assert "U1.6" in told.certificate.theorem
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"epsilon": 2, "delta": 1e-6, "queries": None}, {"epsilon": 2, "delta": 1e-6, "iid": False}],
+    ids=["planned", "open", "not independent"],
+)
+def test_declared_questions_on_other_plans_are_audited_and_deduced_from(people, given, tmp_path):
+    path = tmp_path / "x.ledger"
+    with open_curator(people, ledger=path, **given) as curator:
+        found = curator.marginals("pairs", columns=COLUMNS, questions=3, workload=WORKLOAD)
+        told, follows = found.workload[0], curator.deduce("region = 'n'")
+        assert np.mean(people["region"] == "n") in told.sample_interval
+        assert (told.interval is None) == (given.get("iid") is False)
+        known, deduced = told.interval or told.sample_interval, follows.interval or follows.sample_interval
+        assert deduced.low >= known.low - 1e-9
+        assert deduced.high <= known.high + 1e-9
+    assert ht.audit_ledger(path).breaches == ()
+
+
+def test_an_answer_that_is_surer_than_its_boxes_is_found_by_the_audit(people, monkeypatch, tmp_path):
+    path = tmp_path / "x.ledger"
+    with monkeypatch.context() as patch:
+        patch.setattr(verb, "transfer_ends", lambda ends, **_: ends)
+        with open_curator(people, ledger=path) as curator:
+            curator.marginals("pairs", columns=COLUMNS, workload=WORKLOAD)
+    assert "interval" in {breach.rule for breach in ht.audit_ledger(path).breaches}
+
+
+def test_a_workload_that_no_table_answers_costs_nothing(people):
+    wrong = [[], [{}], [{"region": "x"}], [{"nope": 1}], [{"region": "n", "job": "a", "smoker": True}], ["region"], "region"]
+    with open_curator(people) as curator:
+        for given in wrong:
+            with pytest.raises(ht.InvalidParameter):
+                curator.marginals("pairs", columns=COLUMNS, workload=given)
+        for questions in (0, 1, 10**9, "two"):
+            with pytest.raises(ht.InvalidParameter):
+                curator.marginals("pairs", columns=COLUMNS, questions=questions)
+        assert curator.budget.spent == 0
+    plan = ht.plan(rows=ROWS, queries=100, iid=True, method="transfer-gaussian")
+    with ht.Curator(people, plan=plan, labels=LABELS) as curator, pytest.raises(ht.NotCertified, match="one beta"):
+        curator.marginals("pairs", columns=COLUMNS[:3], workload=[{"region": "n"}])

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from holdtrue import events
 from holdtrue.accounting import closed_forms, event_privacy
+from holdtrue.auditing import audit_privacy
 from holdtrue.curator import Curator
 from holdtrue.curator.pipeline import Job
 from holdtrue.ensembles.parts import PartRule
@@ -235,6 +236,18 @@ def test_v4_3_normal_noise_under_an_epsilon_is_caught():
     assert event_privacy.delta(old.event, 0.5) == pytest.approx(0.093, abs=5e-4)
     exact = special.ndtr(-0.5 / mu + mu / 2) - np.exp(0.5) * special.ndtr(-0.5 / mu - mu / 2)
     assert event_privacy.delta(old.event, 0.5) == pytest.approx(exact, rel=1e-6)
+
+
+def test_v4_3_an_audit_at_epsilon_and_delta_0_passes_and_refutes_the_old_noise(bits):
+    """One member of one part says 0 or 1, the most that a row moves; normal noise of the same cost is told apart."""
+    claim = {"epsilon": 0.5, "delta": 0.0, "samples": 20_000, "bits": bits}
+    for given, refuted in (({"epsilon": 0.5}, False), ({"mu": Fraction(closed_forms.pure_mu(0.5))}, True)):
+        rule = NoisyAverage(1, low=0, high=1, **given)
+
+        def release(said, number, rule=rule):
+            return drawing_from(rule.noise, bits).release(np.full(number, said * rule.steps, dtype=np.int64))
+
+        assert audit_privacy(release, 0, 1, **claim).violated == refuted
 
 
 def test_v4_3_mu_of_a_number_is_normal_noise_and_the_default():

@@ -19,6 +19,7 @@ from holdtrue.mechanisms import Exponential
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.parser import parse
 from holdtrue.records import Certificate, Choice
+from holdtrue.testing import SeededBits, drawing_from
 from holdtrue.verbs import Standing
 from holdtrue.verbs.selecting import SelectionTerms, choose, epsilon_of_use, select
 
@@ -248,3 +249,57 @@ def test_the_population_statement_holds():
         widths.append(said.population_shortfall)
     assert missed <= 0.05 * runs
     assert widths[0] < 1
+
+
+LINE = {"line": (0, 100), "cuts": [20.0, 20.0, 50.0], "scores": [0, 9, 8, 1]}
+
+
+def test_u3_3_a_point_of_a_line_has_the_law_of_all_its_points():
+    """Runs of different lengths, one of them empty, beside the exponential mechanism on each of twelve points by itself."""
+    mechanism = drawing_from(Exponential(epsilon=1), SeededBits("a line"))
+    scores, ends, number = [0, 5, 2, 1], [0, 4, 4, 9, 12], 6000
+    found = np.bincount([mechanism.release_on_line(scores, ends) for _ in range(number)], minlength=12)
+    weights = np.exp(np.repeat(scores, np.diff(ends)) / 2)
+    expected = number * weights / weights.sum()
+    assert ((found - expected) ** 2 / expected).sum() < 45
+    by_run = number * np.repeat(np.exp(np.array(scores) / 2), np.diff(ends))  # the control: every run as likely as it scores
+    by_run = by_run / np.repeat(np.diff(ends), np.diff(ends))
+    assert ((found - number * by_run / by_run.sum()) ** 2 / (number * by_run / by_run.sum())).sum() > 100
+    for wrong in ([0, 4, 3, 9, 12], [0, 4, 9, 12], [5, 5, 5, 5, 5]):
+        with pytest.raises(InvalidParameter):
+            mechanism.release_on_line(scores, wrong)
+
+
+def test_a_point_of_a_line_is_chosen_near_the_best_and_charged_as_any_choice():
+    rows = {"x": np.arange(1000)}
+    with ht.Curator(rows, queries=50, epsilon=20, delta=1e-6, reserve=0.5) as curator:
+        held = sorted((np.arange(1000) * 37 % 100).tolist())
+        scores = [-abs(place - 500) for place in range(1001)]  # how near to the middle a point's rank is
+        found = curator.select(scores=scores, cuts=held, line=(0, 100), epsilon=2)
+        assert 40 < float(found.name) < 60
+        assert found.certificate.event == events.BoundedRange(2)
+        assert found.shortfall == pytest.approx(math.log(2**20 / curator.plan.beta), rel=1e-6)
+        assert "line" in found.method
+        (line,) = curator.history
+        assert "500" not in line.request
+        assert curator.select(**LINE, name="one", epsilon=0.5).name == curator.select(**LINE, name="one", epsilon=0.5).name
+        assert not curator.select(**LINE, epsilon=0.5).repeated
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"line": (1, 0)}, {"line": 5}, {"line": (0, "x")}, {"scores": [1]}, {"cuts": "no"}, {"top": 2}, {"weights": [1]}],
+)
+def test_a_line_that_is_none_is_refused_and_costs_nothing(wrong):
+    with ht.Curator({"x": np.arange(100)}, queries=5, epsilon=1, delta=1e-6, reserve=0.5) as curator:
+        with pytest.raises(InvalidParameter):
+            curator.select(**(LINE | wrong))
+        with pytest.raises(InvalidParameter, match="line"):
+            curator.select({"a": "x > 1"}, cuts=[1])
+        assert curator.budget.spent == 0
+
+
+def test_no_value_of_a_cut_is_refused():
+    with ht.Curator({"x": np.arange(100)}, queries=5, epsilon=9, delta=1e-6, reserve=0.5) as curator:
+        for cuts in ([math.nan, 1.0, 2.0], [math.inf, -math.inf, 1e308], [9.0, 3.0, 1.0]):
+            assert 0 <= float(curator.select(**(LINE | {"cuts": cuts}), epsilon=0.1).name) <= 100

@@ -17,7 +17,7 @@ from holdtrue.errors import BudgetExceeded, InvalidParameter, NotCertified, Unkn
 from holdtrue.events import Repeated
 from holdtrue.exact import UNIT
 from holdtrue.ledgers import read_charge
-from holdtrue.mechanisms import Gaussian
+from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.planning.tables import count_unions, find_ends, price_table
 from holdtrue.records import Response, Unions
 from holdtrue.verbs.tables import plan_table
@@ -194,7 +194,10 @@ def test_u1_a_declared_union_has_the_noise_of_its_sum(monkeypatch):
         north = table.union(*[("N", age) for age in ("below 18", "18 to 65", "65 and above")])
         young = table.union(("N", "below 18"), ("S", "below 18"))
         mixed = table.union(("N", "below 18"), ("S", "18 to 65"))
-        assert (young.value, mixed.certificate) == (pytest.approx(_share(rows, ["N", "S"], 0, 18)), table.certificate)
+        assert (young.value, mixed.certificate.entry) == (
+            pytest.approx(_share(rows, ["N", "S"], 0, 18)),
+            table.certificate.entry,
+        )
     assert north.value == pytest.approx(_share(rows, ["N"], 0, 101))
     answers = table.unions.answers
     for union, places, declared in ((north, (0, 1, 2), True), (young, (0, 3), True), (mixed, (0, 4), False)):
@@ -449,6 +452,16 @@ def test_labels_that_a_column_cannot_tell_apart_are_refused(keys):
         assert curator.history == []
 
 
+def test_too_many_bins_say_what_they_would_cost():
+    with open_curator() as curator:
+        for given in ({"low": 0, "high": 99}, {"low": "2026-01-01", "high": "2027-01-01"}):
+            with pytest.raises(
+                InvalidParameter, match=r"^bins must be at most 100,000 cells .*; 1,000,000 would cost \d questions"
+            ):
+                curator.histogram("age", bins=10**6, **given)
+        assert curator.history == []
+
+
 def test_labels_with_quotes_are_data(monkeypatch):
     without_noise(monkeypatch)
     rows = {'a b"c': np.array(["x' OR 1 = 1 --", "y"] * 50, dtype=object)}
@@ -471,9 +484,58 @@ def test_a_table_reads_back_and_is_shown():
     assert len(axes.patches) == 5
 
 
-def test_pure_ledgers_have_no_tables():
-    with open_curator(queries=20, pure=True, epsilon=5) as curator, pytest.raises(NotCertified, match="need normal noise"):
-        curator.table("region")
+def test_u1_3_a_table_on_a_pure_ledger_is_charged_for_two_cells_and_keeps_the_rules(tmp_path):
+    path = tmp_path / "rows.ledger"
+    with open_curator(queries=20, pure=True, epsilon=5, ledger=path) as curator:
+        table = curator.table("region")
+        one = curator.table("smoker", keys=[True])
+        assert curator.table("region").repeated
+        event = table.certificate.event
+        assert isinstance(event, Repeated)
+        assert event.times == 2
+        assert Fraction(table.certificate.cost).limit_denominator(10**15) >= 2 * event.event.epsilon
+        assert math.isclose(table.certificate.cost, 2 * float(event.event.epsilon), rel_tol=1e-9)
+        assert one.values[0] + one.values[1] == pytest.approx(1)
+        assert curator.budget.asks == 20 - 3 - 1
+        both, single = table.union("N", "S").sample_interval, table[0].sample_interval
+        assert both.high - both.low == pytest.approx(2 * (single.high - single.low))  # the sum of the boxes
+        for ask in (
+            lambda: curator.table("region", "smoker", margins=True),
+            lambda: curator.mean("age", low=0, high=99),
+            lambda: curator.marginals([("region", "smoker")]),
+        ):
+            with pytest.raises(NotCertified, match="need normal noise"):
+                ask()
+        assert curator.budget.asks == 16
+    assert not ht.audit_ledger(path).violated
+
+
+def test_u1_3_one_replaced_row_moves_the_log_of_a_pure_table_by_what_it_is_charged(monkeypatch):
+    """Two cells move by one, each by epsilon at the most, and both are reached; one cell's charge would not do (planted)."""
+    drawn = []
+    monkeypatch.setattr(Laplace, "release", lambda self, values: drawn.append((self, values)) or values)
+    for last in ("N", "S"):
+        rows = {"region": np.array(["N", "S"] * 20 + [last], dtype=object)}
+        with ht.Curator(rows, pure=True, epsilon=1, delta=0, labels={"region": ["N", "S"]}) as curator:
+            table = curator.table("region")
+    (mechanism, left), (_, right) = drawn
+    scale = mechanism.scale
+    worst = max(
+        sum(abs(z - b) - abs(z - a) for z, a, b in zip(at, left, right, strict=True)) / scale for at in (left, right)
+    )
+    assert worst == 2 * table.certificate.event.event.epsilon
+    assert worst > table.certificate.event.event.epsilon
+
+
+def test_u1_3_noise_of_a_pure_table_has_the_deviation_of_its_price():
+    """Within six of its own standard errors; a scale a third off, the least that whole questions differ by, is not."""
+    rows = make_rows()
+    exact = np.array([np.mean(rows["age"] == at) for at in range(40)])
+    with open_curator(rows, queries=200, pure=True, epsilon=20, labels={}) as curator:
+        tables = [curator.table("age", keys=list(range(40)), where=f"age < {99 + at}") for at in range(20)]
+        sigma = price_table(curator.plan, 41).sigma
+    errors = np.concatenate([np.array(table.unions.answers[:40]) - exact for table in tables])
+    assert 0.75 <= np.std(errors) / sigma <= 1.25
 
 
 def test_u1_5_a_table_of_all_rows_adds_up_to_one_and_is_narrower(tmp_path):

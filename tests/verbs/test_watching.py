@@ -144,3 +144,17 @@ def test_a_key_names_one_question(tmp_path):
         assert watch.ask("x < 10", key="k").above == first.above
         with pytest.raises(ht.RefusedError, match="used for another request"):
             watch.ask("x < 11", key="k")
+
+
+def test_what_a_watch_says_of_the_population_holds():
+    """Thirty datasets, a watch each, an analyst who steps towards the threshold: every interval has the truth in it."""
+    source = np.random.default_rng(12)
+    for _ in range(30):
+        with ht.Curator({"x": source.random(ROWS)}, **TERMS) as curator:
+            watch, step = curator.watch(threshold=0.5, alarms=3, epsilon=0.2), 0.2
+            for _ in range(12):
+                found = watch.ask(f"x < {step}")
+                assert step in found.interval
+                step += -0.11 if found.above else 0.07
+                if found.alarms_left == 0:
+                    break

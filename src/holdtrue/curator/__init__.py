@@ -12,10 +12,11 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
+from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.curator.answered_facts import AnsweredFacts
-from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
+from holdtrue.curator.budget import Allowance, Budget, Preview, allowance_of, budget_of, preview_of
 from holdtrue.curator.frame import Frame
-from holdtrue.curator.history import Line, history_of
+from holdtrue.curator.history import Line, find_released, history_of
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.pairs import PairVerbs
@@ -37,6 +38,7 @@ from holdtrue.records import (
     Evaluation,
     FittedModel,
     Hypothesis,
+    Listing,
     Marginals,
     Means,
     Prediction,
@@ -45,14 +47,15 @@ from holdtrue.records import (
     Table,
 )
 from holdtrue.reports import html_report
-from holdtrue.requests import By, Cut, Terms
+from holdtrue.requests import Basis, By, Cut, Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.deducing import is_within, plan_free
 from holdtrue.verbs.distilling import Student, teach_student
-from holdtrue.verbs.evaluating import evaluate_model, plan_evaluation
-from holdtrue.verbs.fitting import fit, plan_fit
+from holdtrue.verbs.evaluating import evaluate, judge_released, plan_evaluation
+from holdtrue.verbs.fitting import FitMethod, fit, plan_fit, read_facts
+from holdtrue.verbs.keeping import choose_release, plan_keeping
 from holdtrue.verbs.learning import LearningTask
-from holdtrue.verbs.marginals import Sets, release_marginals
+from holdtrue.verbs.marginals import MarginalOptions, Sets, release_marginals
 from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, ModelSummary, predict, predictions_left, summarize_models
 from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
@@ -89,7 +92,7 @@ class Curator(PairVerbs):
         beta: Number = 0.05,
         epsilon: Number | None = None,
         delta: Number | None = None,
-        reserve: Number = 0.25,
+        reserve: Number | Mapping[str, object] = 0.25,
         uses: int = 10,
         cap: str | None = None,
         iid: bool | None = None,
@@ -113,12 +116,13 @@ class Curator(PairVerbs):
         given |= {"unit": unit, "tables": tables, "group": group}
         # Numbers of any kind, and iid=None where nothing is said of it: they are checked where they are used.
         terms = Terms(**given)
+        check_text("analyst", analyst)
         opened = open_all(data, ledger, terms, plan=plan, progress=progress, rehash=rehash)
         self.pipeline = Pipeline(
             plan=opened.plan, ledger=opened.ledger, engine=opened.engine, analyst=analyst, progress=progress
         )
         self.plan, self.card = opened.plan, opened.engine.card
-        self._asking = asking.QuestionRule.from_plan(self.plan, rows=self.card.rows)
+        self._asking = asking.QuestionRule.from_plan(self.plan, card=self.card)
         self._watches: dict[str, QueryWatch] = {}
         self._facts = AnsweredFacts(self.pipeline.ledger, plan=self.plan, card=self.card, parse=self.pipeline.parse)
         self._models = Models(self.pipeline, store=store_beside(ledger, "models"))
@@ -189,9 +193,9 @@ class Curator(PairVerbs):
         texts = asking.read_texts(queries)
         if deduce is not None:
             free = self.ask_free(texts, key=key, analyst=analyst)
-            return free[0] if isinstance(queries, str) else free
+            return free[0] if isinstance(queries, str) else Listing(free, names=texts)
         found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
-        return found[0] if isinstance(queries, str) else found  # type: ignore[return-value]  # responses to questions
+        return found[0] if isinstance(queries, str) else Listing(found, names=texts)  # type: ignore[return-value,arg-type]  # responses to questions
 
     def _ask_by(self, query: object, by: By | None, *, values: object, name: str | None, **given: Any) -> Means:  # noqa: ANN401
         if by is None or values is not None or name is not None:
@@ -270,6 +274,8 @@ class Curator(PairVerbs):
         columns: Sequence[str | Cut] | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
         margins: bool = False,
+        questions: int = 2,
+        workload: Sequence[Mapping[str, Label]] | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Marginals:
@@ -278,15 +284,24 @@ class Curator(PairVerbs):
         ``columns`` are as for :meth:`table`, all whose labels are public unless given. All tables are one charge and one
         request; those that were released before are told again for nothing. ``margins`` declares the sums over all labels
         of some columns, which :meth:`~holdtrue.records.Marginals.share` then gives with the noise of their sum.
+        ``workload`` declares questions, labels by column such as ``{"sex": "F", "region": "N"}``: each is answered from all
+        tables that have its columns together. More ``questions`` for each table make noise less.
 
-        Guarantee: every cell of every table, at once with all other answers (V2.3, S1). Cells may be a little wider than
-        the plan's alpha, which a table by itself keeps by a higher price.
+        Guarantee: every cell of every table and every declared question, at once with all other answers (V2.3, S1). Cells
+        may be a little wider than the plan's alpha, which a table by itself keeps by a higher price.
         Failure: NotCertified for labels that are not public; InvalidParameter, with nothing spent, where the tables have
-        more cells than fit; BudgetExceeded with nothing spent.
+        more cells than fit; RefusedError for a workload about tables that were released before; BudgetExceeded with
+        nothing spent.
         """
         self.pipeline.check_open()
-        given: dict[str, Any] = {"margins": margins, "key": key, "analyst": analyst}
-        return release_marginals(self.pipeline, sets, columns=columns, keys=keys, **given)
+        given: MarginalOptions = {
+            "columns": columns,
+            "keys": keys,
+            "margins": margins,
+            "questions": questions,
+            "workload": workload,
+        }
+        return release_marginals(self.pipeline, sets, **given, key=key, analyst=analyst)
 
     def synthesize(
         self,
@@ -323,14 +338,15 @@ class Curator(PairVerbs):
 
         Between two dates ``bins`` may be "month", "quarter" or "year".
         """
-        return self.table(make_bins(column, low=low, high=high, bins=bins), where=where, key=key, analyst=analyst)
+        binned = make_bins(column, low=low, high=high, bins=bins, plan=self.plan)
+        return self.table(binned, where=where, key=key, analyst=analyst)
 
     def mean(  # noqa: PLR0913 - one request, and who makes it
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         where: str | None = None,
         by: By | None = None,
         keys: Keys | None = None,
@@ -339,10 +355,10 @@ class Curator(PairVerbs):
     ) -> Means:
         """Return the mean of a column of numbers in its own units, in each group of ``by``, for two to five questions.
 
-        Values below ``low`` count as low and above ``high`` as high; these bounds are public, and the narrower they are, the
-        narrower is the interval. The response says which share of the rows lies outside. A mean is over the rows that have a
-        value and meet ``where``. ``by`` takes what :meth:`table` takes: columns with public labels (on the card, or
-        ``keys``), yes-or-no columns, or ``ht.cut("age", [18, 65])``; one of them or a list.
+        Values below ``low`` count as low and above ``high`` as high; the card's bounds are taken unless they are given. They
+        are public, and the narrower they are, the narrower is the interval. The response says which share of the rows lies
+        outside. A mean is over the rows that have a value and meet ``where``. ``by`` takes what :meth:`table` takes: columns
+        with public labels (on the card, or ``keys``), yes-or-no columns, or ``ht.cut("age", [18, 65])``; one or a list.
 
         Guarantee: as for :meth:`ask`, every number of the response at once with all other answers (U1, U2, S1).
         Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
@@ -355,8 +371,8 @@ class Curator(PairVerbs):
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         where: str | None = None,
         by: By | None = None,
         keys: Keys | None = None,
@@ -484,6 +500,8 @@ class Curator(PairVerbs):
         sensitivity: Number | None = None,
         weights: Sequence[Number] | Mapping[str, Number] | None = None,
         top: int = 1,
+        line: Sequence[Number] | None = None,
+        cuts: Sequence[Number] = (),
         epsilon: Number | None = None,
         name: str | None = None,
         key: str | None = None,
@@ -497,11 +515,18 @@ class Curator(PairVerbs):
         other among those left; an ``epsilon`` is that of all. Without one it takes an equal share of what the plan reserved
         for other verbs than ask. Queries asked before are known by their text. Scores are private: they are a new request
         each time, unless ``name``, a public name of theirs, was used before with these terms.
+        With a ``line``, two public ends, a point of it is chosen by scores that are constant between ``cuts``, which are
+        private as the scores are; there is one score more than there are cuts (U3.3).
         """
         self.pipeline.check_open()
         known_as = name_private(name, key=key)
         given: dict[str, Any] = {"epsilon": epsilon, "known_as": known_as, "key": key, "analyst": analyst}
-        given |= {"scores": scores, "sensitivity": sensitivity, "weights": weights, "top": top}
+        given |= {"scores": scores, "sensitivity": sensitivity}
+        if line is not None and candidates is None and scores is not None and weights is None and top == 1:
+            return selecting.choose_on_line(self.pipeline, line, cuts=cuts, **given)
+        if line is not None or len(cuts):
+            raise InvalidParameter.saying("line", "a line takes scores and cuts alone: no candidates, weights or top")
+        given |= {"weights": weights, "top": top}
         return selecting.choose(self.pipeline, candidates, **given)
 
     def watch(
@@ -546,6 +571,7 @@ class Curator(PairVerbs):
         anyway: bool = False,
         assuming: Literal["realizable"] | None = None,
         check: bool = False,
+        row_weights: Sequence[int] | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Hypothesis:
@@ -559,9 +585,16 @@ class Curator(PairVerbs):
         ``assuming="realizable"`` certifies far less error if some hypothesis is never wrong; rows cannot show that, and it
         needs a class fixed before the first answer. ``check=True`` asks one more question, about the errors of what was
         picked, and certifies its own error in ``checked``, which assumes nothing (V4.2).
+
+        Hypotheses with ``labels`` predict a column of those public labels. ``row_weights`` are public whole numbers, one for
+        each row in its order: an error counts as often as its row weighs, one row moves a count by the largest of them, and
+        noise is as much larger. Of weighted errors, and of predictions by position, only these rows are spoken of.
         """
         self.pipeline.check_open()
-        task = LearningTask.of(self.pipeline, hypotheses, target=target, features=features, weights=weights)
+        what: dict[str, Any] = {"features": features, "weights": weights, "row_weights": row_weights}
+        task = LearningTask.of(self.pipeline, hypotheses, target=target, **what)
+        if check and task.goal is not None:
+            raise InvalidParameter.saying("check", "leave out check: it is for questions about rows that count alike")
         given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway, "assuming": assuming}
         found = task.learn(key=key, analyst=analyst, **given)
         return task.check_pick(found, self._asking, analyst=analyst) if truth("check", check) else found
@@ -569,7 +602,7 @@ class Curator(PairVerbs):
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
         name: str,
-        estimator: Any,  # noqa: ANN401 - any scikit-learn estimator
+        estimator: Any = None,  # noqa: ANN401 - any scikit-learn estimator
         *,
         target: str,
         features: Sequence[str] | None = None,
@@ -579,13 +612,18 @@ class Curator(PairVerbs):
         key: str | None = None,
         order: Literal["fixed"] | None = None,
         held_out: Number | None = None,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass] | None = None,
+        assuming: Literal["realizable"] | None = None,
+        replace: bool = False,
     ) -> Model:
         """Train copies of an estimator on disjoint parts of the rows and keep them under a name; releases nothing.
 
         ``target`` is a column whose labels are public (on the card, or ``labels``), a yes-or-no question, or a number with
         public ``bounds``. ``features`` are columns of numbers or yes-or-no questions: all number columns that the target
-        does not read, unless given. Linear models and trees are kept with a ledger that lasts, sealed, and every worker
-        finds them; others live in the memory of this process.
+        does not read, unless given. A text column whose labels are on the card is a question for each label; a pipeline that
+        picks columns by name gets a data frame, with the labels themselves. Linear models and trees are kept with a ledger
+        that lasts, sealed, and every worker finds them; others live in the memory of this process. Another model of the same
+        name is kept, and the training refused, unless ``replace`` is said; trained again just as it was, it may be.
 
         Guarantee (E4, E10): replacing one row moves as many votes as predictions are priced for. ``key`` names a column of
         public keys, whole numbers or text, that stay when a row is replaced: a row's part is a hash of its key, and one row,
@@ -594,42 +632,73 @@ class Curator(PairVerbs):
         for; this needs nothing of the order either. ``order="fixed"`` declares that no value decides the order of rows:
         parts go by position, and one row moves one vote. That is assumed, not checked; rows sorted by a column break it.
         ``held_out`` keeps about that share of the rows out of every part, by key or position, for :meth:`evaluate`.
+
+        ``hypotheses`` in the place of an estimator: each part votes by the hypothesis of a finite class that errs least on
+        it, the first of several. Trained before the first answer, with independent rows and ``order="fixed"``, the model is
+        certified (V4.1): predictions with ``method="agnostic"`` err at most ``excess_error`` more often than the best of the
+        class and, with ``assuming="realizable"`` (some hypothesis is never wrong), those by soft majority at most
+        ``error_bound`` often. Otherwise ``certificate`` says which of these needs is not met.
         Failure: NotCertified for ``order="fixed"`` on a relation, whose plan decides the order; PreconditionError for
         ``held_out`` without ``key`` or ``order``.
         """
         self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "parts": parts, "labels": labels, "bounds": bounds}
+        facts |= {"hypotheses": hypotheses, "assuming": assuming}
+        facts["replacing"] = truth("replace", replace)
         return self._models.train(name, estimator, key=key, order=order, held_out=held_out, **facts)
 
     def fit(  # noqa: PLR0913 - the public facts of one model, and who asks for it
         self,
         name: str,
-        kind: str,
+        kind: Any,  # noqa: ANN401 - the name of a kind, or a learner of your own
         *,
         target: str,
         features: Sequence[str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         labels: Sequence[Any] | None = None,
         mu: Number | None = None,
+        epsilon: Number | None = None,
+        release: Literal["once", "each"] | None = None,
+        method: FitMethod = "minimiser",
+        basis: Basis | None = None,
         radius: Number = 1,
         strength: Number | None = None,
+        gamma: Number | None = None,
+        certified_by: str | None = None,
+        replace: bool = False,
         key: str | None = None,
         analyst: str | None = None,
-    ) -> FittedModel:
-        """Fit a linear model that one row changes very little, and publish its weights with noise, for one charge.
+    ) -> FittedModel | Model:
+        """Fit a model that one row changes very little, and publish its weights with noise, for one charge.
 
-        ``kind`` is "ridge" or "huber" for a number with public bounds, "logistic" or "hinge" for a target with two public
-        labels or a yes-or-no question. Every feature needs public bounds, from the card or ``bounds``, and is clipped to
-        them. Predictions of the model are free and without end.
+        ``kind`` is "ridge", "huber" or "squared-clipped" for a number with public bounds, "logistic" or "hinge" for a target
+        with two public labels or a yes-or-no question. Every feature needs public bounds, from the card or ``bounds``, and
+        is clipped to them. ``basis`` makes the model linear in functions of the features, ``ht.Fourier(pairs, scale, seed)``
+        or ``ht.Polynomial(degree)``; ``method="descent"`` takes gradient steps instead of a regulariser. Predictions of the
+        published model are free and without end.
 
-        Guarantee (E13, E15): mu-GDP; without ``mu`` it takes an equal share of the reserve. ``excess`` bounds the expected
-        loss above the least of weights of length ``radius``; it needs independent rows, and a fit that nothing was asked
-        before. Failure: NotCertified for a feature without bounds, and on a cluster; BudgetExceeded with nothing spent.
+        ``release="each"`` publishes nothing and charges nothing now: the model is kept under its name, where another one
+        stays unless ``replace`` is said, and each prediction (:meth:`predict`) is charged ``epsilon`` (Laplace noise) or
+        ``mu`` (normal noise). So are "thresholds" of one feature (T13), and a learner of your own with ``fit`` and
+        ``predict`` whose stability ``gamma`` somebody vouches for (``certified_by``;
+        :func:`holdtrue.audit_stability` may refute it).
+
+        Guarantee (E13, E15, E16): mu-GDP; without ``mu`` it takes an equal share of the reserve. ``excess`` bounds the
+        expected loss above the least of weights of length ``radius``; it needs independent rows, and a fit that nothing was
+        asked before. Failure: NotCertified for a feature without bounds, for a gamma that nobody vouches for, and on a
+        cluster; BudgetExceeded with nothing spent.
         """
         self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "bounds": bounds, "labels": labels}
-        task = plan_fit(self.pipeline, name, kind, mu=mu, radius=radius, strength=strength, **facts)
-        return fit(self.pipeline, task, key=key, analyst=analyst)
+        public = read_facts(self.pipeline, name, kind, **facts)
+        given: dict[str, Any] = {"radius": radius, "strength": strength, "method": method, "basis": basis}
+        if choose_release(kind, release) == "each":
+            claim: dict[str, Any] = {"mu": mu, "epsilon": epsilon, "gamma": gamma, "certified_by": certified_by}
+            task = plan_keeping(public, kind, **claim, **given)
+            return self._models.keep_fit(task, replacing=truth("replace", replace))
+        if gamma is not None or certified_by is not None:
+            raise InvalidParameter.saying("gamma", "leave out gamma and certified_by: they are for a learner of your own")
+        return fit(plan_fit(public, kind, mu=mu, epsilon=epsilon, **given), key=key, analyst=analyst)
 
     def predict(  # noqa: PLR0913 - one request, and who makes it
         self,
@@ -659,29 +728,38 @@ class Curator(PairVerbs):
 
     def evaluate(  # noqa: PLR0913 - one request, and who makes it
         self,
-        name: str,
+        model: str | Student | Hypothesis | FittedModel | int,
         *,
-        at_most: Number | Sequence[Number],
+        at_most: Number | Sequence[Number] | None = None,
         epsilon: Number | None = None,
         mu: Number | None = None,
         beta: Number | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Evaluation:
-        """Return whether a model's predictions at ``epsilon`` err at most as often as asked, and a bound for the population.
+        """Return how often a model errs: a bound for its private predictions, or the error of what was released before.
 
-        Several levels that fall, such as ``[0.3, 0.25, 0.2]``, are tried in order until one is refused; each costs ``mu``
-        squared, whether it is reached or not. Needs a model that was trained with ``held_out``.
+        The name of a model: whether its predictions at ``epsilon`` err at most as often as asked. Several levels that fall,
+        such as ``at_most=[0.3, 0.25, 0.2]``, are tried in order until one is refused; each costs ``mu`` squared, whether it
+        is reached or not. Needs a model that was trained with ``held_out``. A student, a learned hypothesis, a published
+        model, or the entry of one of the latter: one question about its errors on all rows, with an interval.
 
         Guarantee (V4.4): mu-GDP for each level; "certified" is wrong with probability at most ``beta``, the plan's unless
         given. As the first charge of a ledger the bound is Chernoff's; later ones rest on the transfer theorem, since models
         and levels may have been chosen after answers. Rows held out after answers, by a rule that no earlier model had, get
-        none. Failure: PreconditionError without held-out rows, nothing spent.
+        none. The interval of what was released is T6's at three pairs (V4.2); each evaluation holds by itself. Failure:
+        PreconditionError without held-out rows, InvalidParameter for what this ledger did not release, nothing spent.
         """
         self.pipeline.check_open()
-        terms: dict[str, Any] = {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}
-        task = plan_evaluation(self.pipeline, self._models.find_model(name), **terms)
-        return evaluate_model(task, key=key, analyst=analyst)
+        if isinstance(model, str):
+            given: dict[str, Any] = {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}
+            task = plan_evaluation(self.pipeline, self._models.find_model(model), **given)
+            return evaluate(task, key=key, analyst=analyst)
+        if at_most is not None or epsilon is not None or mu is not None:
+            raise InvalidParameter.saying("at_most", "leave out at_most, epsilon and mu: the error itself is one question")
+        released, target = (model, "") if isinstance(model, Student) else find_released(self.pipeline.ledger, model)
+        question = judge_released(self.pipeline, self._asking, released, target=target, beta=beta)
+        return evaluate(question, key=key, analyst=analyst)
 
     def distill(  # noqa: PLR0913 - what is bought, and who is taught
         self,
@@ -733,16 +811,33 @@ class Curator(PairVerbs):
             part = asking.part_of(parsed)
             repeated = index.has(part) and (analyst is None or index.find_payer(part) == analyst)
             facts: dict[str, Any] = {"draws": index.draws, "spent": index.spent, "repeated": repeated, "found": found}
-            return preview_of(parsed, self.plan, population=self.card.population, **facts)
+            facts |= {"asks": self._read_budget(index, None).asks, "allowance": self.allowance(analyst)}
+            return preview_of(parsed, self.plan, card=self.card, **facts)
 
     @property
     def budget(self) -> Budget:
         """Return what is spent and what is left, over all analysts."""
+        return self.budget_for(None)
+
+    def budget_for(self, analyst: str | None) -> Budget:
+        """Return what is spent and what is left, with the allowance of an analyst: the curator's own unless named."""
         with self.pipeline.lock_index() as index:
-            return budget_of(self.plan, self.pipeline.limit, spent=index.spent, draws=index.draws, other=index.other_cost)
+            return self._read_budget(index, self.allowance(analyst))
+
+    def _read_budget(self, index: AnswerIndex, own: Allowance | None) -> Budget:
+        counts: dict[str, Any] = {"spent": index.spent, "draws": index.draws, "other": index.other_cost, "allowance": own}
+        return budget_of(self.plan, self.pipeline.ledger.terms.filter, **counts)
+
+    def allowance(self, analyst: str | None = None) -> Allowance | None:
+        """Return what an analyst may spend in questions, the curator's own unless named; None without a limit of theirs."""
+        name, ledger = analyst or self.pipeline.analyst, self.pipeline.ledger
+        units = ledger.allowance(name)
+        if units is None:
+            return None
+        return allowance_of(self.plan, name, allowance=units, spent=ledger.spent_by(name), left=ledger.left_for(name))
 
     @property
-    def history(self) -> list[Line]:
+    def history(self) -> Listing[Line]:
         """Return every charge and its response, oldest first."""
         self.pipeline.check_open()
         with self.pipeline.lock:

@@ -33,6 +33,7 @@ class AnswerIndex:
         self._seen = 0
         self._places: dict[str, int] = {}
         self._recent: OrderedDict[str, Response] = OrderedDict()
+        self._decoded: tuple[int, list[Response]] = (0, [])
         self._open: dict[int, tuple[str, ...]] = {}
         self.charges = 0
         self.draws = 0
@@ -114,8 +115,11 @@ class AnswerIndex:
         known = self._recent.get(part)
         place = self._places.get(part)
         if known is None and place is not None:
-            (entry,) = self._ledger.entries(place // _PLACES, place // _PLACES + 1)
-            known = responses_of(entry.body or "[]")[place % _PLACES]
+            number, at = divmod(place, _PLACES)
+            if self._decoded[0] != number:  # a request of many parts reads one entry once, not once for each
+                (entry,) = self._ledger.entries(number, number + 1)
+                self._decoded = number, responses_of(entry.body or "[]")
+            known = self._decoded[1][at]
             _keep_recent(self._recent, part, known)
         return known
 

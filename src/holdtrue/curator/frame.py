@@ -326,6 +326,12 @@ class Frame:
         """Return the names of the columns."""
         return [column.name for column in self.curator.card.columns]
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.columns
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self.columns if name.isidentifier())]
+
     def groupby(self, columns: str | Sequence[str]) -> GroupedFrame:
         """Return the rows by one or more columns with public labels."""
         listed = (

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from holdtrue.codec import decode
-from holdtrue.errors import IntegrityError, RequestError
+from holdtrue.errors import IntegrityError, InvalidParameter, RequestError
 from holdtrue.exact import amount
 from holdtrue.ledgers.entries import Entry, read_charge
 from holdtrue.ledgers.ledger import Ledger
-from holdtrue.records import Response
+from holdtrue.records import FittedModel, Hypothesis, Listing, Response
 
-__all__ = ["Line", "Page", "history_of", "history_page", "responses_of"]
+__all__ = ["Line", "Page", "find_released", "history_of", "history_page", "responses_of"]
 
 _WINDOW = 64  # entries read at a time: whoever charges waits no longer than for these
 _SPARE = 8  # entries that are neither a charge nor its response
@@ -32,13 +33,22 @@ class Line:
     digest: str
     responses: tuple[Response, ...]
 
+    def list_values(self) -> dict[str, Any]:
+        """Return what a table of the history has in its row."""
+        facts = {"entry": self.entry, "time": self.time, "analyst": self.analyst, "verb": self.verb}
+        return facts | {"request": self.request, "response": self.told, "cost": self.cost}
+
+    @property
+    def told(self) -> str:
+        """Return what came back, in a few words."""
+        return "; ".join(response.brief for response in self.responses) or "not answered"
+
     def __str__(self) -> str:
-        said = "; ".join(response.brief for response in self.responses) or "not answered"
         when = f"{self.entry:>5}  {self.time:%Y-%m-%d %H:%M}  {self.analyst}"
-        return f"{when}  {self.verb} {self.request}  {said}  cost {self.cost:.3g}"
+        return f"{when}  {self.verb} {self.request}  {self.told}  cost {self.cost:.3g}"
 
 
-def history_of(ledger: Ledger) -> list[Line]:
+def history_of(ledger: Ledger) -> Listing[Line]:
     """Return a line for every charge, oldest first."""
     entries = ledger.entries()
     answered = {
@@ -46,7 +56,7 @@ def history_of(ledger: Ledger) -> list[Line]:
         for entry in entries
         if entry.kind == "response" and entry.body is not None
     }
-    return [_make_line(entry, answered.get(entry.number, ())) for entry in entries if entry.kind == "charge"]
+    return Listing(_make_line(entry, answered.get(entry.number, ())) for entry in entries if entry.kind == "charge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,8 @@ def responses_of(body: str) -> list[Response]:
 def _format_request(request: dict[str, object]) -> str:
     queries = request.get("queries")
     if isinstance(queries, list):
-        return "; ".join(map(str, queries))
+        deduced = request.get("deduced")
+        return "; ".join(map(str, [*queries, *(deduced if isinstance(deduced, list) else [])]))
     if isinstance(statistics := request.get("statistics"), list):
         return "; ".join(map(str, statistics))
     if isinstance(columns := request.get("columns"), list):
@@ -145,3 +156,19 @@ def _format_points(points: object) -> str:
     listed = points if isinstance(points, list) else []
     first = ", ".join(f"{name} = {value}" for name, value in listed[0].items()) if listed else "no point"
     return first if len(listed) <= 1 else f"{first} and {len(listed) - 1:,} more"
+
+
+def find_released(ledger: Ledger, what: object) -> tuple[Hypothesis | FittedModel, str]:
+    """Return a rule or model that a ledger released, by itself or by the number of its entry, and what it predicts.
+
+    Failure: InvalidParameter for anything else.
+    """
+    given = what if isinstance(what, (Hypothesis, FittedModel)) else None
+    number = what if given is None else given.certificate.entry
+    entry = ledger.entries(number, number + 1)[0] if type(number) is int and 0 < number <= ledger.newest() else None
+    if entry is not None and entry.kind == "charge" and entry.verb in ("learn", "fit"):
+        told = given or next(iter(_find_responses(ledger, entry, {})), None)
+        if isinstance(told, (Hypothesis, FittedModel)) and told.certificate.digest == entry.digest:
+            return told, str(read_charge(entry).request.get("target", ""))
+    expected = "the name of a model, a student, or what learn or fit returned on this ledger, itself or its entry"
+    raise InvalidParameter("model", what if given is None else type(what).__name__, expected)

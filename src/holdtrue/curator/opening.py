@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdtrue.codec import convert, encode
+from holdtrue.codec import convert, encode, plain
 from holdtrue.curator.known_files import RowsFingerprint
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Progress, open_as, open_engine
@@ -19,9 +19,10 @@ from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning.asking import open_plan
 from holdtrue.planning.asking import plan as make_plan
 from holdtrue.planning.methods import SIDES
-from holdtrue.planning.plans import AnyPlan, OpenPlan, read_plan
+from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, read_plan
+from holdtrue.planning.purses import read_reserve
 from holdtrue.queries.cards import Card
-from holdtrue.requests import Terms
+from holdtrue.requests import Reserved, Terms
 
 __all__ = ["Opened", "open_all"]
 
@@ -81,7 +82,7 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
         unit=unit,
         tables=tables,
     )
-    refuse_second_budget([data, *tables.values()], engine, meant=terms.second_budget)
+    refuse_second_budget([data, *tables.values()], engine, meant=terms.second_budget, ledger=ledger)
     made = _make_plan(terms, rows=engine.card.rows, group=group or 1) if plan is None else plan
     _check_group(group, made)
     if plan is not None and _contradicts(terms.iid, plan.iid):
@@ -123,7 +124,7 @@ def _plan_rows(terms: Terms, *, rows: int) -> AnyPlan:
         "rows": rows,
         "beta": terms.beta,
         "epsilon": terms.epsilon,
-        "reserve": terms.reserve,
+        "reserve": plain(terms.reserve) if isinstance(terms.reserve, Reserved) else terms.reserve,
         "uses": terms.uses,
         "iid": bool(terms.iid),
         "pure": terms.pure,
@@ -131,6 +132,9 @@ def _plan_rows(terms: Terms, *, rows: int) -> AnyPlan:
     if terms.queries is not None or terms.alpha is not None:
         asked: dict[str, Any] = {"queries": terms.queries, "alpha": terms.alpha, "cap": terms.cap, "side": terms.side}
         return make_plan(delta=terms.delta, **asked, **shared)
+    if isinstance(terms.reserve, Mapping):
+        told = "give queries or alpha with a reserve for predictions: an open-ended budget has one currency"
+        raise InvalidParameter.saying("reserve", told)
     if terms.epsilon is None or terms.cap not in (None, "privacy"):
         raise InvalidParameter.saying("queries", "give queries or alpha, or only epsilon and delta for an open-ended budget")
     return open_plan(delta=terms.delta or 0, **shared)
@@ -144,6 +148,7 @@ def _check_agreement(stored: "_Stored", terms: Terms, plan: AnyPlan | None) -> N
         raise InvalidParameter.saying("iid", f"the ledger was created with iid={stored.iid}; leave out iid")
     _check_pure(terms, stored.plan)
     _check_side(terms, stored.plan)
+    _check_reserve(terms, stored.plan)
 
 
 def _check_group(group: int | None, plan: AnyPlan) -> None:
@@ -180,6 +185,18 @@ def _check_pure(terms: Terms, plan: AnyPlan) -> None:
     """Refuse to call a ledger pure that counts in something else."""
     if terms.pure and plan.ledger != "pure":
         raise InvalidParameter.saying("pure", f"leave out pure: the ledger of this plan counts in {plan.ledger}")
+
+
+def _check_reserve(terms: Terms, plan: AnyPlan) -> None:
+    """Refuse a reserve for other predictions than the ledger was opened with: caps never change (V3.1)."""
+    if not isinstance(terms.reserve, Mapping):
+        return
+    kept = plan.purse if isinstance(plan, Plan) else None
+    known = {(each.currency, each.predictions, each.epsilon) for each in read_reserve(terms.reserve)}
+    if kept is None or (kept.currency, kept.predictions, kept.epsilon) not in known:
+        opened = "a share" if kept is None else f"{kept}, in {kept.currency}"
+        told = f"leave out reserve: the ledger was opened with a reserve of {opened}, and its caps cannot change"
+        raise InvalidParameter.saying("reserve", told)
 
 
 def _check_side(terms: Terms, plan: AnyPlan) -> None:

@@ -137,7 +137,7 @@ class ReleasePipeline:
 
     def __init__(self, *, ledger: Ledger, analyst: str, limits: Limits | None = None) -> None:
         self.ledger, self.analyst = ledger, analyst
-        self.limit: Filter = ledger.terms.filter
+        self.limit: Filter = ledger.terms.reserve_filter
         self.index = AnswerIndex(ledger)
         self.lock = threading.RLock()
         self.closed = False
@@ -475,7 +475,7 @@ class Pipeline(ReleasePipeline):
     def __init__(
         self, *, plan: AnyPlan, ledger: Ledger, engine: "Engine", analyst: str, progress: "Progress | None" = None
     ) -> None:
-        super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, max(0, plan.reserve_units)))
+        super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, max(0, plan.reserve_units), plan.cost))
         self.plan, self.engine, self.progress = plan, engine, progress
         self.card: Card = engine.card
         # Parsing depends on text and card alone, and agents ask the same things in the same words.
@@ -484,7 +484,7 @@ class Pipeline(ReleasePipeline):
     def left_beside_asks(self, analyst: str | None) -> int:
         """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
         reserve = self.plan.reserve_units - self.index.other_cost
-        return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst)))
+        return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst, draws=0)))
 
     def _release_all(self) -> None:
         self.engine.close()
@@ -504,11 +504,14 @@ class Pipeline(ReleasePipeline):
     def _make_certificate(self, entry: Entry, release: Release) -> Certificate:
         """Return what an entry proves."""
         plan, unit, units = self.plan, self.card.unit, UNIT.denominator
+        purse = self.ledger.terms.purse
+        is_second = purse is not None and not release.draws
+        spent, cap = (entry.other_spent, purse.cap_units) if is_second else (entry.spent, self.ledger.terms.cap)  # type: ignore[union-attr]
         return Certificate(
             release.event,
             entry.cost / units,
-            entry.spent / units,
-            (self.ledger.terms.cap - entry.spent) / units,
+            spent / units,
+            (cap - spent) / units,
             entry.number,
             entry.digest,
             plan.theorem,
@@ -517,6 +520,7 @@ class Pipeline(ReleasePipeline):
             unit or UNSET,
             UNSET if unit is None else self.card.population or UNSET,
             plan.group if plan.group > 1 else UNSET,
+            UNSET if purse is None else purse.currency if is_second else "mu",
         )
 
 

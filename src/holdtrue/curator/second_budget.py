@@ -26,14 +26,16 @@ _PATTERN = "*.ledger"
 _SERVICE = ".holdtrue"  # the service's own folder, beside the data it guards
 
 
-def refuse_second_budget(data: Sequence[object], engine: Engine, *, meant: bool = False) -> None:
+def refuse_second_budget(data: Sequence[object], engine: Engine, *, meant: bool = False, ledger: object = None) -> None:
     """Raise RefusedError where rows about to get a new ledger have one already, unless a second one is meant.
 
-    ``data`` are all tables that the engine reads.
+    ``data`` are all tables that the engine reads, ``ledger`` is where the new one will be.
     """
     if truth("second_budget", meant):
         return
-    found = next((place for one in data if (place := find_budget(one, engine, folders=folders_of(one)))), None)
+    found = next(
+        (place for one in data if (place := find_budget(one, engine, folders=folders_of(one, ledger=ledger)))), None
+    )
     if found is not None:
         message = (
             f"these rows already have a budget in {found}; open that ledger, or pass second_budget=True to give them "
@@ -42,10 +44,16 @@ def refuse_second_budget(data: Sequence[object], engine: Engine, *, meant: bool 
         raise RefusedError(message)
 
 
-def folders_of(data: object) -> list[Path]:
-    """Return where ledgers of files are looked for: beside them, and in the service's folder there."""
-    if not isinstance(data, (str, os.PathLike)) or "://" in os.fspath(data):
+def folders_of(data: object, *, ledger: object = None) -> list[Path]:
+    """Return where ledgers of files are looked for: beside them, and in the service's folder there.
+
+    A table in a database has no folder of its own: ledgers are looked for beside the new one, where that is a file.
+    """
+    if not isinstance(data, (str, os.PathLike)):
         return []
+    if "://" in os.fspath(data):
+        beside = isinstance(ledger, (str, os.PathLike)) and "://" not in os.fspath(ledger)
+        return [Path(ledger).parent.resolve()] if beside else []  # type: ignore[arg-type]  # a path, as beside says
     folders = list(dict.fromkeys(Path(name).parent.resolve() for name in match_files(data)))
     return folders + [folder / _SERVICE for folder in folders]
 

@@ -12,16 +12,21 @@ or by e / (1 - c) where steps contract by a factor c. Stability needs twice that
 """
 
 import math
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.ensembles import feature_maps
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.exact import ROUNDING, Number, count, rational, require_constant, round_up
 from holdtrue.kernels import Floats
+from holdtrue.requests import Basis
 
 __all__ = [
     "UNIT",
@@ -41,6 +46,7 @@ __all__ = [
     "run_descent",
     "run_subgradients",
     "squared",
+    "squared_clipped",
 ]
 
 Pairs: TypeAlias = tuple[Number, Number] | Sequence[tuple[Number, Number]]
@@ -51,6 +57,8 @@ UNIT: Final = 2.0**-53
 
 _PIECE: Final = 1024
 """Sums over rows are taken over this many, and then over those sums."""
+
+_BLOCK: Final = 1 << 15
 
 _MOST_NEWTONS: Final = 100
 _PILOT: Final = 65_536
@@ -124,6 +132,17 @@ def squared() -> Loss:
     return Loss("squared", None, 1.0, _squared_slope, margins=False, curve=lambda p, _: np.ones_like(p))
 
 
+def squared_clipped(most: Number = 1) -> Loss:
+    """Return (p - y)^2 / 2 for predictions in [-most, most], continued linearly beyond: slope at most ``most`` + 1.
+
+    Smoothness 1. Convex, unlike the square of a clipped prediction, which has no certificate (V5).
+    """
+    width = require_constant("most", most)
+    bent: Slope = lambda p, _: (np.abs(p) < width).astype(np.float64)  # noqa: E731 - one of two alike
+    slope: Slope = lambda p, y: np.clip(p, -width, width) - y  # noqa: E731 - likewise
+    return Loss("squared-clipped", (width + 1) * ROUNDING, 1.0, slope, margins=False, curve=bent)
+
+
 def is_squared(loss: Loss) -> bool:
     """Return whether this is our own squared loss, whose minimisers have a length that the strength bounds."""
     return loss.slope is _squared_slope
@@ -148,47 +167,78 @@ class Features:
     """Public bounds of the columns, and how a row becomes a vector of certified length.
 
     Every column is clamped to its bounds, a missing number counting as the low end, and mapped evenly onto [-1, 1]; rows
-    longer than ``norm`` are shortened to it, where one is given; an intercept of 1 is appended. Rows are mapped one by one.
+    longer than ``norm`` are shortened to it, where one is given; an intercept of 1 is appended. With a ``basis`` a row then
+    becomes its functions, at most 1 long, and no intercept is appended. Rows are mapped one by one.
     """
 
     bounds: tuple[tuple[float, float], ...]
     norm: float | None
     intercept: bool
+    basis: Basis | None
 
-    def __init__(self, bounds: Pairs, *, columns: int, norm: Number | None = None, intercept: bool = True) -> None:
+    def __init__(
+        self,
+        bounds: Pairs,
+        *,
+        columns: int,
+        norm: Number | None = None,
+        intercept: bool = True,
+        basis: Basis | None = None,
+    ) -> None:
         pairs = _expand_bounds(bounds, count("columns", columns))
         object.__setattr__(self, "bounds", tuple(_check_pair(pair) for pair in pairs))
         object.__setattr__(self, "norm", None if norm is None else require_constant("norm", norm))
-        object.__setattr__(self, "intercept", intercept)
+        object.__setattr__(self, "intercept", intercept and basis is None)
+        object.__setattr__(self, "basis", basis)
 
     @property
     def dimension(self) -> int:
         """Return the number of weights."""
+        if self.basis is not None:
+            return feature_maps.count_functions(self.basis, len(self.bounds))
         return len(self.bounds) + self.intercept
 
     @property
     def lipschitz(self) -> float:
         """Return a bound on the length of every row."""
-        longest = math.sqrt(len(self.bounds))
-        inner = longest if self.norm is None else min(longest, self.norm)
-        return math.hypot(inner, float(self.intercept)) * ROUNDING
+        if self.basis is not None:
+            return ROUNDING
+        return math.hypot(self.longest, float(self.intercept)) * ROUNDING
 
     def scale_rows(self, X: npt.NDArray[Any] | Sequence[Any]) -> Floats:
         """Return a matrix of rows, each at most ``lipschitz`` long whatever the input holds."""
         raw = np.atleast_2d(np.asarray(X, dtype=np.float64))
         if raw.ndim != 2 or raw.shape[1] != len(self.bounds):  # noqa: PLR2004 - a matrix
             raise InvalidParameter.saying("X", f"X has shape {raw.shape}; expected a matrix of {len(self.bounds)} columns")
-        scaled = np.ones((len(raw), self.dimension))
-        for start in range(0, len(raw), _PIECE):
-            self._scale_piece(raw[start : start + _PIECE], scaled[start : start + _PIECE, : raw.shape[1]])
-        return scaled
+        scaled = np.empty((len(raw), raw.shape[1] + self.intercept))
+        starts = range(0, len(raw), _BLOCK)
+        if len(starts) > 1:
+            # A row becomes the same vector in whichever thread.
+            with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1), thread_name_prefix="holdtrue-rows") as pool:
+                list(pool.map(partial(self._scale_block, raw, scaled), starts))
+        elif len(raw):
+            self._scale_block(raw, scaled, 0)
+        return scaled if self.basis is None else feature_maps.apply_basis(self.basis, scaled, norm=self.longest)
 
-    def _scale_piece(self, raw: Floats, scaled: Floats) -> None:
-        """Write a few rows, as many as stay in the processor's cache, scaled."""
+    @property
+    def longest(self) -> float:
+        """Return a bound on the length of the scaled columns of a row, before an intercept or a basis."""
+        full = math.sqrt(len(self.bounds))
+        return full if self.norm is None else min(full, self.norm)
+
+    def _scale_block(self, raw: Floats, scaled: Floats, start: int) -> None:
+        """Write a block of rows, scaled, a few at a time: as many as stay in the processor's cache."""
         low, high = np.array(self.bounds, dtype=np.float64).T
+        slopes = 2 / (high - low)
+        for first in range(start, min(start + _BLOCK, len(raw)), _PIECE):
+            piece = scaled[first : min(first + _PIECE, start + _BLOCK)]
+            piece[:, len(low) :] = 1.0
+            self._scale_piece(raw[first : first + len(piece)], piece[:, : len(low)], low, slopes)
+
+    def _scale_piece(self, raw: Floats, scaled: Floats, low: Floats, slopes: Floats) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             np.subtract(raw, low, out=scaled)
-            scaled *= 2 / (high - low)
+            scaled *= slopes
             scaled -= 1
         # The larger of a missing number and the low end is the low end.
         np.minimum(np.fmax(scaled, -1.0, out=scaled), 1.0, out=scaled)

@@ -1,7 +1,7 @@
 """Members of an ensemble, and what they say of a point: votes for labels, or numbers.
 
 Linear members become one table of weights and trees one array of nodes, so that all of them answer at once; others are asked
-one after the other. Which of the three it is depends on the type of the estimator alone.
+one after the other; members from a finite class are its numbers. Which it is depends on the type of the estimator alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.ensembles.parts import FEATURE_LIMIT, Label
+from holdtrue.ensembles.picks import ExactMinimiser, PickMembers
 from holdtrue.errors import InvalidParameter, PreconditionError
 from holdtrue.exact import describe_array, rational
 from holdtrue.kernels import Floats, Integers
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 Whatever = npt.NDArray[Any]
-Kind: TypeAlias = Literal["linear", "trees", "other"]
+Kind: TypeAlias = Literal["linear", "trees", "picks", "other"]
 
 # Public classes whose ``predict`` is the sign or the largest of X coef + intercept, or that sum itself for a regressor.
 _PAIR = 2
@@ -265,12 +266,14 @@ class Ensemble:
 
     @property
     def kind(self) -> Kind:
-        """Return "linear", "trees" or "other": how the members answer."""
+        """Return "linear", "trees", "picks" or "other": how the members answer."""
         return self.members.kind
 
     @property
     def stored(self) -> bool:
         """Return whether it can be saved; otherwise it exists only in memory."""
+        if isinstance(self.members, PickMembers):
+            return self.members.source.document is not None
         return self.kind != "other"
 
     def votes(self, X: object) -> Integers:
@@ -315,6 +318,8 @@ class Tree(NamedTuple):
 def kind_of(estimator: object) -> Kind:
     """Return how members of this type answer. Subclasses may predict otherwise, and are asked one by one."""
     found = type(estimator)
+    if found is ExactMinimiser:
+        return "picks"
     return "linear" if found in _list_classes("linear") else "trees" if found in _list_classes("trees") else "other"
 
 

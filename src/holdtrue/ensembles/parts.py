@@ -23,7 +23,7 @@ from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, describe_array, rational
 from holdtrue.kernels import Floats, Integers
-from holdtrue.queries.features import hash_bytes
+from holdtrue.queries.row_keys import hash_bytes
 
 __all__ = [
     "FEATURE_LIMIT",
@@ -49,10 +49,10 @@ class PartRule:
     """How rows are cut into parts: by the public ``key`` of a column, by content, or by position in a fixed order.
 
     ``votes`` is how many members one replaced row can change, which is what every answer is priced for. ``held_out`` is the
-    share of rows that no member is trained on, for an evaluation.
+    share of rows that no member is trained on, for an evaluation. ``whole`` is for one fit of all rows.
     """
 
-    by: Literal["key", "content", "position"]
+    by: Literal["key", "content", "position", "whole"]
     key: str | None = None
     held_out: float = 0.0
 
@@ -69,7 +69,7 @@ class PartRule:
         return np.diff(counted) > 0
 
     def __post_init__(self) -> None:
-        if self.by not in ("key", "content", "position") or (self.by == "key") != (self.key is not None):
+        if self.by not in ("key", "content", "position", "whole") or (self.by == "key") != (self.key is not None):
             raise InvalidParameter("by", self.by, "'key' with the name of a column, 'content' or 'position'")
 
     @property
@@ -85,6 +85,8 @@ class PartRule:
                 return f"parts by the public key {self.key!r}: one row moves one vote"
             case "content":
                 return "parts by content, in any order of rows: one row moves two votes, and both are paid for"
+            case "whole":
+                return "fitted to all rows at once"
             case _:
                 return "parts by position: one row moves one vote, assuming an order of rows that no value decides"
 

@@ -10,14 +10,16 @@ import math
 import os
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.members import Block, Domain, Ensemble, LinearMembers, Tree, TreeMembers, kind_of
+from holdtrue.ensembles.members import Block, Domain, Ensemble, LinearMembers, Members, Tree, TreeMembers, kind_of
 from holdtrue.ensembles.parts import labels_of, outputs_of
+from holdtrue.ensembles.picks import ExactMinimiser, FiniteClass, Pick, PickMembers
 from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InvalidParameter, PreconditionError, RequestError
 from holdtrue.kernels.predictors import Forest, WeightTable
@@ -30,9 +32,10 @@ _MOST_BYTES: Final = 1 << 34
 _MOST_FACTS: Final = 1 << 24
 _MOST_DEPTH: Final = 1 << 16
 
-_SHAPES: Final = {"linear": Block, "trees": Tree}
+_SHAPES: Final = {"linear": Block, "trees": Tree, "picks": Pick}
 
 Arrays = dict[str, npt.NDArray[Any]]
+ReadClass: TypeAlias = Callable[[str], FiniteClass]
 
 # Every array of a file, with its type and its number of dimensions.
 _PUBLIC: Final = {"facts": ("|u1", 1), "low": ("<f8", 1), "high": ("<f8", 1)}
@@ -47,11 +50,12 @@ _HELD: Final = {
         "codes": ("<i8", 1),
         "values": ("<f8", 1),
     },
+    "picks": {"indices": ("<i8", 1)},
 }
 
 
 def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
-    """Write an ensemble of linear members or trees, atomically, to a file that only its owner can read."""
+    """Write an ensemble of linear members, trees or hypotheses, atomically, to a file that only its owner can read."""
     content = to_bytes(ensemble)
     place = Path(path)
     # Files made so are their owner's alone.
@@ -68,14 +72,16 @@ def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
 
 
 def to_bytes(ensemble: Ensemble) -> bytes:
-    """Return an ensemble of linear members or trees as the bytes of a file; PreconditionError for other members."""
+    """Return an ensemble of linear members, trees or hypotheses as the bytes of a file; PreconditionError for others."""
     members = ensemble.members
     if isinstance(members, LinearMembers):
         arrays: Arrays = {name: getattr(members.table, name) for name in _HELD["linear"]}
     elif isinstance(members, TreeMembers):
         arrays = {**members.forest._asdict(), "codes": members.codes, "values": members.values}
+    elif isinstance(members, PickMembers) and members.source.document is not None:
+        arrays = {"indices": members.indices}
     else:
-        message = "members of this type cannot be saved; only linear members and trees can"
+        message = "members of this type cannot be saved; only linear members, trees and hypotheses of a class can"
         raise PreconditionError(message)
     facts = {
         "format": _FORMAT,
@@ -86,6 +92,7 @@ def to_bytes(ensemble: Ensemble) -> bytes:
         "output_bounds": ensemble.output_bounds,
         "fallback": ensemble.fallback,
     }
+    facts |= {"hypotheses": members.source.document} if isinstance(members, PickMembers) else {}
     arrays |= {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
     arrays |= {"low": ensemble.domain.low, "high": ensemble.domain.high}
     held = io.BytesIO()
@@ -93,23 +100,26 @@ def to_bytes(ensemble: Ensemble) -> bytes:
     return held.getvalue()
 
 
-def load(path: str | os.PathLike[str]) -> Ensemble:
-    """Read an ensemble that :func:`save` wrote. InvalidParameter where the file is missing or is not exactly that."""
+def load(path: str | os.PathLike[str], *, read_class: ReadClass | None = None) -> Ensemble:
+    """Read an ensemble that :func:`save` wrote. InvalidParameter where the file is missing or is not exactly that.
+
+    ``read_class`` reads the class of members that are hypotheses, such as ``holdtrue.hypotheses.read_class``.
+    """
     place = Path(path)
     try:
         _require_that(place.stat().st_size <= _MOST_BYTES, "it is too large")
         content = place.read_bytes()
     except (OSError, ValueError) as error:
         raise _refuse_file(os.fspath(path), error) from None
-    return from_bytes(content, where=os.fspath(path))
+    return from_bytes(content, where=os.fspath(path), read_class=read_class)
 
 
-def from_bytes(content: bytes, *, where: str) -> Ensemble:
+def from_bytes(content: bytes, *, where: str, read_class: ReadClass | None = None) -> Ensemble:
     """Return the ensemble that :func:`to_bytes` wrote; ``where`` is the place that InvalidParameter shows."""
     try:
         arrays = _read_arrays(content)
         facts = _read_facts(arrays)
-        return _make_ensemble(facts, arrays)
+        return _make_ensemble(facts, arrays, read_class)
     except (
         OSError,
         ValueError,
@@ -171,6 +181,7 @@ def _read_facts(arrays: Arrays) -> dict[str, Any]:
     _require_that(isinstance(facts, dict) and facts.get("format") == _FORMAT, "it is no ensemble")
     _require_that(type(facts["version"]) is int and facts["version"] == _VERSION, f"it is not of version {_VERSION}")
     expected = {"format", "version", "kind", "parts", "labels", "output_bounds", "fallback"}
+    expected |= {"hypotheses"} if facts.get("kind") == "picks" else set()
     _require_that(set(facts) == expected, "its facts have other names")
     _require_that(facts["kind"] in _HELD and _HELD[facts["kind"]].keys() <= arrays.keys(), "its kind and its arrays differ")
     _require_that(type(facts["parts"]) is int and facts["parts"] >= 1, "it has no parts")
@@ -179,7 +190,7 @@ def _read_facts(arrays: Arrays) -> dict[str, Any]:
     return dict(facts)
 
 
-def _make_ensemble(facts: dict[str, Any], arrays: Arrays) -> Ensemble:
+def _make_ensemble(facts: dict[str, Any], arrays: Arrays, read_class: ReadClass | None) -> Ensemble:
     low, high = arrays["low"], arrays["high"]
     width = low.size
     _require_that(width and high.size == width, "its bounds differ in number")
@@ -187,8 +198,21 @@ def _make_ensemble(facts: dict[str, Any], arrays: Arrays) -> Ensemble:
     labels = None if facts["labels"] is None else labels_of(facts["labels"])
     span = None if labels else outputs_of(facts["output_bounds"], facts["fallback"])[0]
     sizes = facts["parts"], width, len(labels or (0,))
-    members = _make_linear(arrays, *sizes) if facts["kind"] == "linear" else _make_trees(arrays, *sizes)
+    if facts["kind"] == "picks":
+        members: Members = _make_picks(arrays, facts, read_class)
+    else:
+        members = _make_linear(arrays, *sizes) if facts["kind"] == "linear" else _make_trees(arrays, *sizes)
     return Ensemble(members, domain, labels, span, facts["fallback"])
+
+
+def _make_picks(arrays: Arrays, facts: dict[str, Any], read_class: ReadClass | None) -> PickMembers:
+    document, indices, labels = facts["hypotheses"], arrays["indices"], facts["labels"]
+    _require_that(read_class is not None and isinstance(document, str), "its class cannot be read here")
+    found = read_class(document) if read_class is not None else None
+    inside = found is not None and ((indices >= 0) & (indices < found.size)).all()
+    _require_that(found is not None and inside and indices.size == facts["parts"], "a member is not in its class")
+    _require_that(labels is not None and len(labels) == 2, "its class has two labels")  # noqa: PLR2004 - no and yes
+    return PickMembers(ExactMinimiser(found, document), indices)  # type: ignore[arg-type]  # it is one, by the line above
 
 
 def _make_linear(arrays: Arrays, parts: int, width: int, labels: int) -> LinearMembers:
@@ -241,11 +265,11 @@ def check_portable(recipe: Recipe) -> None:
         raise InvalidParameter(
             "estimator",
             type(recipe.estimator).__name__,
-            "one of scikit-learn's own linear models or trees when the rows are on a cluster: others cannot be transferred",
+            "a class, or one of scikit-learn's own linear models or trees where rows are on a cluster: others cannot travel",
         )
 
 
-def member_to_bytes(member: "Block | Tree | None") -> bytes:
+def member_to_bytes(member: "Block | Tree | Pick | None") -> bytes:
     """Return a member as bytes; no bytes for a part without a member."""
     if member is None:
         return b""
@@ -254,7 +278,7 @@ def member_to_bytes(member: "Block | Tree | None") -> bytes:
     return held.getvalue()
 
 
-def member_from_bytes(content: bytes, *, recipe: Recipe) -> "Block | Tree | None":
+def member_from_bytes(content: bytes, *, recipe: Recipe) -> "Block | Tree | Pick | None":
     """Return the member that :func:`member_to_bytes` wrote. Raises on anything else; the caller masks the error."""
     if not content:
         return None
@@ -264,7 +288,6 @@ def member_from_bytes(content: bytes, *, recipe: Recipe) -> "Block | Tree | None
             message = "these bytes are not a member"
             raise ValueError(message)
         found = {name: arrays[name] for name in shape._fields}
-    if "depth" in found:
-        found["depth"] = int(found["depth"])
-    member: Block | Tree = shape(**found)
+    found |= {name: int(found[name]) for name in ("depth", "number") if name in found}
+    member: Block | Tree | Pick = shape(**found)
     return member

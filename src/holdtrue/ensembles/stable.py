@@ -24,6 +24,7 @@ from holdtrue.exact import ROUNDING, Number, count, floor_positive, positive, re
 from holdtrue.kernels import Floats
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import Mechanism
+from holdtrue.requests import Basis
 
 __all__ = [
     "LinearModel",
@@ -103,6 +104,7 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     label_bounds: tuple[Number, Number] | None = None,
     norm: Number | None = None,
     intercept: bool = True,
+    basis: Basis | None = None,
 ) -> StableFit:
     """Return a linear model with its certified stability.
 
@@ -119,7 +121,7 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     shape = np.shape(X)
     if len(shape) != 2 or 0 in shape:  # noqa: PLR2004 - a matrix
         raise InvalidParameter.saying("X", f"X has shape {shape}; expected a matrix with at least one row and one column")
-    features = Features(bounds, columns=shape[1], norm=norm, intercept=intercept)
+    features = Features(bounds, columns=shape[1], norm=norm, intercept=intercept, basis=basis)
     labels = Labels.of(loss, label_bounds)
     plan = _plan_fit(loss, features, rows=shape[0], method=method, strength=strength, radius=radius, steps=steps, step=step)
     problem = losses.Problem(

@@ -33,10 +33,11 @@ from holdtrue.ensembles.parts import (
     shares_of,
     targets_of,
 )
+from holdtrue.ensembles.picks import PickMembers
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 from holdtrue.kernels import Floats, Integers, load_kernels
-from holdtrue.queries.features import hash_keys
+from holdtrue.queries.row_keys import hash_keys
 from holdtrue.silence import silence
 
 __all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train", "train_by"]
@@ -235,6 +236,9 @@ def gather_members(recipe: Recipe, held: Sequence[Any]) -> Members:
     kind = kind_of(recipe.estimator)
     if kind == "other":
         return OtherMembers(tuple(held))
+    if kind == "picks":
+        indices = [0 if member is None else member.number for member in held]
+        return PickMembers(recipe.estimator, np.array(indices, dtype=np.int64))
     whole: list[Any] = [_fixed_member(recipe, 0) if member is None else member for member in held]
     return stack_blocks(whole) if kind == "linear" else stack_trees(whole)
 
@@ -280,6 +284,9 @@ def _fit_parts(task: TrainingRows, shares: Sequence[Integers], parts: list[int],
 def _fit_part(task: TrainingRows, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
     if not rows.size:
         return None
+    if task.codes is not None and kind_of(task.recipe.estimator) == "picks":
+        # Also where all labels are one: what a certificate is about is the best of the class, and no other rule.
+        return task.recipe.estimator.fit(task.points[rows], task.codes[rows])
     if task.codes is not None and np.ptp(task.codes[rows]) == 0:
         return _fixed_member(task.recipe, int(task.codes[rows[0]]))
     try:

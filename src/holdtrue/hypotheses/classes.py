@@ -174,6 +174,29 @@ class HypothesisClass(ABC):
         matrix = settled._read_matrix(X)  # noqa: SLF001 - of its own class
         return settled.count_errors(_add_all_rows(settled, matrix, labels_of(y, rows=len(matrix)), progress))
 
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """Return the public labels that hypotheses give; None where these are 0 and 1."""
+        return None
+
+    @property
+    def by_position(self) -> bool:
+        """Return whether hypotheses are labels of the rows by their positions, and no functions of a row."""
+        return False
+
+    def weigh_errors(self, X: Matrix, y: Integers, weights: Integers | None) -> Integers:
+        """Return the errors of every hypothesis on all rows, each counted as often as its whole weight says, or once.
+
+        ``y`` has 0 and 1, or places in ``labels``. Replacing a row moves every sum by at most its weight. Private.
+        """
+        if weights is None:
+            return self.error_counts(X, y == 1)
+        found = np.zeros(self.size, dtype=np.int64)
+        for weight in np.unique(weights[weights > 0]).tolist():
+            taken = weights == weight
+            found += weight * self.error_counts(X[taken], y[taken] == 1)
+        return found
+
     def evaluate(self, X: object, index: int) -> Flags:
         """Return the label that a hypothesis gives to each row."""
         settled = self._settle_width(X)

@@ -9,13 +9,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from holdtrue import exact
-from holdtrue.errors import InvalidParameter
-from holdtrue.exact import ROUNDING, Number, floor_positive, floor_probability
+from holdtrue.codec import encode
+from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.exact import ROUNDING, Number, floor_positive, floor_probability, read_list
 from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix
 from holdtrue.noise.enclosures import logarithm
 from holdtrue.requests import UnionDocument
 
-__all__ = ["Union"]
+__all__ = ["Union", "join_classes", "write_document"]
 
 _LARGEST = 1 << 62
 
@@ -180,7 +181,8 @@ class Union(HypothesisClass):
 
 
 def _is_simple(one: object) -> bool:
-    return isinstance(one, HypothesisClass) and not isinstance(one, Union)
+    simple = isinstance(one, HypothesisClass) and not isinstance(one, Union)
+    return simple and not one.by_position and one.labels is None  # type: ignore[attr-defined]  # it is a class
 
 
 def _round_log(factor: Fraction, ratio: Fraction) -> int:
@@ -191,3 +193,30 @@ def _round_log(factor: Fraction, ratio: Fraction) -> int:
         if low == high:
             return low
         bits *= 2
+
+
+def join_classes(
+    hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None
+) -> HypothesisClass:
+    """Return one class for a class or a list of them; several are joined, with prior weights if given."""
+    expected = "a class such as Stumps, or a list of them"
+    given = [hypotheses] if isinstance(hypotheses, HypothesisClass) else hypotheses
+    classes: list[HypothesisClass] = read_list("hypotheses", given, expected=expected)
+    for item in classes:
+        if not isinstance(item, HypothesisClass):
+            raise InvalidParameter("hypotheses", type(item).__name__, expected)
+    if not classes:
+        raise InvalidParameter.saying("hypotheses", "give at least one class")
+    if len(classes) == 1:
+        if weights is not None:
+            raise InvalidParameter.saying("weights", "leave out weights: there is only one class")
+        return classes[0]
+    return Union(classes, weights=weights)
+
+
+def write_document(hypotheses: HypothesisClass) -> str | None:
+    """Return the class as canonical JSON; None for classes made of code."""
+    try:
+        return encode(hypotheses.document)
+    except RequestError:
+        return None

@@ -43,6 +43,7 @@ __all__ = [
     "Release",
     "Rows",
     "Standing",
+    "expect_kind",
     "plan_single",
     "refuse_used_key",
 ]
@@ -50,6 +51,7 @@ __all__ = [
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 """Exact integers from an engine."""
 Fitted = TypeVar("Fitted")
+Told = TypeVar("Told")
 DEDUCED = "deduced"
 """What the names of free answers begin with."""
 
@@ -286,6 +288,14 @@ def refuse_used_key(curation: Curation, key: str | None, request: str) -> None:
     if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
         message = f"request id {key!r} was used for another request; use a new one"
         raise UsedKey(message)
+
+
+def expect_kind(found: Response, kind: type[Told]) -> Told:
+    """Return a response of the kind that a verb gives; UsedKey where its key names a request of another verb."""
+    if not isinstance(found, kind):
+        message = "this key was used for another request; use a new one"
+        raise UsedKey(message)
+    return found
 
 
 def plan_single(

@@ -11,20 +11,21 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.codec import encode
-from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
+from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified, UnsupportedQuery
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import array_of, read_list
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning.methods import SIDES
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import HIGHEST, Card
 from holdtrue.queries.parser import parse
-from holdtrue.queries.syntax_tree import Query
+from holdtrue.queries.scalars import bounds_of
+from holdtrue.queries.syntax_tree import Boolean, Field, Query
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, plan_single
 
-__all__ = ["NOT_INDEPENDENT", "QuestionRule", "cached_parser", "part_of", "part_of_values", "read_texts"]
+__all__ = ["NOT_INDEPENDENT", "QuestionRule", "cached_parser", "part_of", "part_of_values", "read_texts", "refuse_own_units"]
 
 NOT_INDEPENDENT = "the rows were not declared independent draws from a population (iid=True)"
 _NO_THEOREM = "the plan's theorem covers queries, not per-row numbers; plan by the transfer theorem"
@@ -43,6 +44,28 @@ def part_of_values(name: str) -> str:
     return f"values {name}"
 
 
+def refuse_own_units(query: Query, card: Card) -> None:
+    """Refuse a number that leaves [0, 1] by the declared bounds of its columns: it would be clamped, and say nothing.
+
+    Failure: UnsupportedQuery with the way out. A number of columns without bounds is clamped, as its preview says.
+    """
+    declared = {name: card.named[name].bounds for name in query.columns if name in card.named}
+    known = {name: bounds for name, bounds in declared.items() if bounds is not None}
+    if isinstance(query.tree, Boolean) or len(known) < len(query.columns):
+        return
+    found = bounds_of(query.tree, known)
+    if (found.low >= 0 and found.high <= 1) or not -HIGHEST < found.low <= found.high < HIGHEST:
+        return
+    if not query.columns:
+        message = f"a question is a condition or a number from 0 to 1; {query.text} is neither"
+        raise UnsupportedQuery(message)
+    runs = f"a question is a number from 0 to 1, and by its bounds {query.text} is from {found.low:.6g} to {found.high:.6g}"
+    own = f"mean({query.columns[0]}) answers in its own units"
+    way_out = own if isinstance(query.tree, Field) else f"{own}, or clamp it: LEAST(1, GREATEST(0, {query.text}))"
+    message = f"{runs}; {way_out}"
+    raise UnsupportedQuery(message)
+
+
 def cached_parser(card: Card) -> Callable[[str], Query]:
     """Return a parser that remembers what it read last."""
     known = lru_cache(_TEXTS)(lambda words: parse(words, card))
@@ -56,24 +79,26 @@ class QuestionRule:
     plan: AnyPlan
     rows: int
     mechanism: AdditiveMechanism
+    card: Card
 
     @classmethod
-    def from_plan(cls, plan: AnyPlan, *, rows: int) -> "QuestionRule":
+    def from_plan(cls, plan: AnyPlan, *, card: Card) -> "QuestionRule":
         """Return the rule for this many rows: the plan's deviation, on the integer sum in units of 2^-bits.
 
         With more rows than the plan needs, the same deviation of the mean is more noise on the sum, and costs less than
         planned. A plan for groups of r rows is for rows / r of them: the deviation of their mean is r times the noise on the
         sum of rows, so that r rows together move it by what the plan pays for.
         """
+        rows = card.rows
         if rows < plan.rows * plan.group:
             message = f"the plan needs {plan.rows * plan.group:,} rows; there are {rows:,}"
             raise InsufficientSamples(message, required=plan.rows * plan.group)
         unit = 1 << plan.bits
         match plan.event:
             case events.GaussianNoise():
-                return cls(plan, rows, Gaussian(sigma=Fraction(plan.sigma) * rows * unit, sensitivity=unit))
+                return cls(plan, rows, Gaussian(sigma=Fraction(plan.sigma) * rows * unit, sensitivity=unit), card)
             case events.DiscreteLaplace(epsilon=epsilon):
-                return cls(plan, rows, Laplace(epsilon=epsilon / plan.group, sensitivity=unit))
+                return cls(plan, rows, Laplace(epsilon=epsilon / plan.group, sensitivity=unit), card)
             case _:
                 message = f"the method {plan.method} is not private; open the curator with a plan by another method"
                 raise NotCertified(message)
@@ -87,6 +112,13 @@ class QuestionRule:
         parts = tuple([part_of(query) for query in queries])
         fresh = {part: query for part, query in zip(parts, queries, strict=True) if not answered.has(part)}
         request = encode({"queries": [query.text for query in queries], "verb": "ask"})
+        for query in fresh.values():
+            if not query.boolean:
+                refuse_own_units(query, self.card)
+        if self.plan.side == "both" and not all(query.columns for query in fresh.values()):
+            from holdtrue.verbs.deducing import plan_constants  # it is built on this module
+
+            return plan_constants(self, queries, request, answered)
         return Planned(parts, self.release_queries(list(fresh.values())), request)
 
     def ask_values(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from holdtrue.queries.atoms import AtomPartition
 from holdtrue.queries.cards import Card
 from holdtrue.queries.checking import conjoin, disjoin
 from holdtrue.queries.syntax_tree import And, Boolean, Or, Query, Tree, columns
-from holdtrue.records import Answer, Certificate, Deduction, Interval, Response, Table, count_boxes
+from holdtrue.records import Answer, Certificate, Deduction, Interval, Response, Table, Workload, count_boxes
 from holdtrue.verbs import DEDUCED, Answered, Planned, Standing
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
 from holdtrue.verbs.tables import write_conditions
@@ -88,6 +88,8 @@ def deduce(plan: AnyPlan, query: Query, groups: Sequence[FactGroup]) -> Deductio
     search = _Search(plan, [facts[place][0] for place in kept], Program(target, values[kept]))
     ends = search.find_population()
     sample = search.find_sample()
+    if not query.columns and ends is not None:
+        ends = sample  # the same number in every row of any population
     sources = tuple(sorted({facts[kept[place]][1] for place in search.used}))
     return _make_record(plan, query.text, ends, sample, sources=sources, atoms=len(target))
 
@@ -242,6 +244,12 @@ def plan_free(
     return Planned(tuple(parts), release, request)
 
 
+def plan_constants(rule: QuestionRule, queries: Sequence[Query], request: str, answered: Answered) -> Planned:
+    """Plan questions of which some read no column: these are the same for every row, and cost nothing."""
+    found = {query.digest: deduce(rule.plan, query, ()) for query in queries if not query.columns}
+    return replace(plan_free(rule, queries, found, None, answered), request=request)
+
+
 def _part_of_deduced(query: Query, found: Deduction | None, key: str | None) -> str:
     """Return what a free answer is found again by: the request's key, or what it says and what that follows from."""
     if key is not None:
@@ -285,7 +293,46 @@ def read_facts(  # noqa: PLR0913 - a charge, and what it is read with
     asked = given if isinstance(given, list) else [request]
     for held, answer in zip(asked, [each for each in responses if isinstance(each, Table)], strict=False):
         found += _group_table(_TableContext(plan, card, parse, entry), held, answer)
+    for told in [each for each in responses if isinstance(each, Workload)]:
+        tables = [(held, each) for held, each in zip(asked, responses, strict=False) if isinstance(each, Table)]
+        found += _group_workload(_TableContext(plan, card, parse, entry), tables, told)
     return found
+
+
+def _group_workload(
+    context: "_TableContext", tables: Sequence[tuple[dict[str, object], Table]], told: Workload
+) -> list[FactGroup]:
+    """Return the questions that were declared with tables, one group for all that have labels of the same columns."""
+    conditions: dict[tuple[str, object], Boolean] = {}
+    for request, table in tables:
+        written = write_conditions(request, table.columns, table.labels, context.card) or []
+        for place, (name, texts) in enumerate(zip(table.columns, written, strict=False)):
+            if (name, table.labels[0][place]) not in conditions:
+                labels = dict.fromkeys(each[place] for each in table.labels[:-1])
+                read = [context.parse(text).tree for text in texts]
+                conditions |= {(name, label): tree for label, tree in zip(labels, read, strict=True)}  # type: ignore[misc]  # conditions
+    places: dict[tuple[str, ...], list[int]] = {}
+    for place, chosen in enumerate(told.labels):
+        names = tuple(name for name, label in zip(told.columns, chosen, strict=True) if label is not None)
+        places.setdefault(names, []).append(place)
+
+    def list_facts(names: tuple[str, ...], chosen: list[int]) -> list[Fact]:
+        at = [told.columns.index(name) for name in names]
+        pairs = [
+            [conditions[name, told.labels[place][one]] for name, one in zip(names, at, strict=True)] for place in chosen
+        ]
+        return [Fact(conjoin(each), *_ends_told(told, place)) for each, place in zip(pairs, chosen, strict=True)]
+
+    return [
+        FactGroup(context.entry, frozenset(names), len(found), partial(list_facts, names, found))
+        for names, found in places.items()
+    ]
+
+
+def _ends_told(told: Workload, place: int) -> tuple[Ends, Ends | None, Ends | None]:
+    box = None if told.box_low is None or told.box_high is None else (told.box_low[place], told.box_high[place])
+    ends = None if told.low is None or told.high is None else (told.low[place], told.high[place])
+    return (told.sample_low[place], told.sample_high[place]), box, ends
 
 
 def _group_answer(plan: AnyPlan, query: Query, answer: Answer, entry: int) -> FactGroup:

@@ -1,7 +1,7 @@
 """DISTILL: labels bought for public points, and a student taught with them that predicts at no further cost (E17)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from holdtrue.codec import digest_of, encode
 from holdtrue.ensembles.responding import SoftMajority
-from holdtrue.errors import InvalidParameter, ReleaseError
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import BudgetExceeded, InvalidParameter, ReleaseError
 from holdtrue.exact import Number, count
 from holdtrue.queries.features import read_matrix
 from holdtrue.records import Prediction
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release
-from holdtrue.verbs.predicting import Offer, plan_purchase, predict
+from holdtrue.verbs.predicting import Offer, plan_purchase, predict, predictions_left
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model
 
@@ -26,17 +27,19 @@ class Student:
     """An estimator that learned public points with labels that the budget bought: its predictions cost nothing more.
 
     Guarantee: everything it says is a function of released labels and public points (E17), so it may be copied, served and
-    asked without end. ``labels`` is how many points it was taught with.
+    asked without end. ``labels`` is how many points it was taught with, ``id`` the name by which its evaluation is known.
     """
 
     name: str
     estimator: Any
     labels: int
     model: Model
+    id: str = field(default_factory=lambda: SYSTEM.words(2).tobytes().hex())
 
     def predict(self, rows: object) -> npt.NDArray[Any]:
-        """Return the student's labels for rows."""
-        return np.asarray(self.estimator.predict(read_matrix(rows, self.model.features, self.model.reads)))
+        """Return the student's labels for rows; a missing number counts as 0, as it did when it was taught."""
+        read = read_matrix(rows, self.model.features, self.model.reads)
+        return np.asarray(self.estimator.predict(np.nan_to_num(read)))
 
     def __repr__(self) -> str:
         return f"<Student of {self.name!r}, taught with {self.labels:,} labels>"
@@ -105,7 +108,13 @@ def buy_labels(  # noqa: PLR0913 - one purchase
     taken = [place * len(points) // number for place in range(number)]
     table = {name: [points[place][name] for place in taken] for name in model.reads}
     given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": "soft-majority", "screen": screen}
-    told = predict(curation, model, table, key=key, analyst=analyst, **given)
+    try:
+        told = predict(curation, model, table, key=key, analyst=analyst, **given)
+    except BudgetExceeded as refusal:
+        if mu is not None or screen is not None:
+            raise
+        fitting = predictions_left(curation, [model], epsilon=epsilon, mu=None)
+        raise _refuse_labels(refusal, number, fitting) from None
     if all(answer.label is None for answer in told):
         message = "no public point had a clear vote, so there is nothing to teach; the screens were charged"
         raise ReleaseError(message, entry=max(answer.certificate.entry for answer in told))
@@ -113,6 +122,15 @@ def buy_labels(  # noqa: PLR0913 - one purchase
     for place, answer in zip(taken, told, strict=True):
         found[place] = answer.label
     return Purchase(points, found, told)
+
+
+def _refuse_labels(refusal: BudgetExceeded, wanted: int, fitting: int) -> BudgetExceeded:
+    """Return the refusal of a purchase in labels, with the number that fits; an analyst's own allowance says it itself."""
+    if not 0 < fitting < wanted:
+        return refusal
+    way_out = f"labels={fitting}, or groups={fitting} to share them among all points"
+    words = f"not enough budget for {wanted:,} labels; at this epsilon {fitting:,} fit: {way_out}"
+    return BudgetExceeded.saying(words, requested=refusal.requested, left=refusal.left, unit=refusal.unit)
 
 
 def copy_student(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
@@ -163,6 +181,8 @@ def _label_groups(  # noqa: PLR0913, PLR0917 - one purchase
     sender: tuple[str | None, str | None],
 ) -> Purchase:
     """Return a label for every point; those of the groups that have none yet are bought by one charge."""
+    if model.asked.cut.by == "whole":
+        raise InvalidParameter.saying("groups", "leave out groups: they add up votes, and this model is one fit")
     if model.asked.labels is None:
         raise InvalidParameter.saying("groups", "leave out groups: they need labels, and this model predicts numbers")
     if not groups <= len(points):

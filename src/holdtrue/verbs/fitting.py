@@ -1,57 +1,74 @@
-"""FIT: the weights of a linear model that one row changes very little, published once with noise (E13-E16)."""
+"""FIT: a linear model that one row changes very little, published once with noise, or asked point by point (E13-E16)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
-from holdtrue.bounds.stability import best_strength, fit_excess, gaussian_noise
-from holdtrue.codec import digest_of
+from holdtrue.bounds.stability import (
+    FitExcess,
+    Noise,
+    best_strength,
+    best_travel,
+    fit_excess,
+    gaussian_noise,
+    laplace_noise,
+    travel_excess,
+)
+from holdtrue.codec import digest_of, plain
 from holdtrue.ensembles import losses
 from holdtrue.ensembles.losses import Features, Labels, Loss
 from holdtrue.ensembles.stable import LinearModel, OutputPerturbation, StableFit, fit_stable
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import Number, positive, read_list, text_among
+from holdtrue.exact import ROUNDING, Number, positive, read_list, text_among
 from holdtrue.kernels import Floats
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, Numbers, columns_of, default_features, parse_feature, read_given_rows
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, FittedModel, Response
-from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, plan_single
+from holdtrue.requests import Basis, Fourier, Polynomial
+from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, expect_kind, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
-from holdtrue.verbs.predicting import choose_mu
+from holdtrue.verbs.selecting import choose_mu
 from holdtrue.verbs.training import Bounds, choose_goal, find_limits, is_model_name
 
-__all__ = ["KINDS", "FitTask", "fit", "with_features"]
+__all__ = ["KINDS", "NOT_FIRST", "FitMethod", "FitTask", "PublicFit", "fit", "plan_fit", "read_facts", "with_features"]
+
+FitMethod: TypeAlias = Literal["minimiser", "descent"]
 
 KINDS: Final[Mapping[str, Loss]] = {
     "ridge": losses.squared(),
     "logistic": losses.logistic(),
     "huber": losses.huber(Fraction(1, 8)),
     "hinge": losses.hinge(Fraction(1, 2)),
+    "squared-clipped": losses.squared_clipped(),
 }
 """The losses that a model may be fitted to, by the name of the kind."""
 
 NOT_FIRST: Final = "other answers about these rows came before, and the choice of this model may follow from them"
 _NORM: Final = 1.5
 _TWO: Final = 2
-_THEOREM: Final = "weights of a regularised minimiser with normal noise (E13, E14); features are clipped to their bounds"
+_THEOREMS: Final = {
+    "minimiser": "weights of a regularised minimiser with normal noise (E13, E14); features are clipped to their bounds",
+    "descent": "weights of gradient steps with normal noise (E13, E16); features are clipped to their bounds",
+}
 _ROUNDED: Final = 1 + 2.0**-9
 """More than what rounding weights and noise to a 1,024th of the stability adds to it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FitTask:
-    """What is fitted, all of it public: what is read of a row, the loss, the strength of the regulariser, the noise."""
+class PublicFit:
+    """What every fit reads and answers with, all of it public: features within bounds, and labels or a span of numbers."""
 
     curation: Curation
     name: str
-    kind: str
     target: str
     columns: tuple[str, ...]
     features: tuple[Feature, ...]
@@ -59,29 +76,83 @@ class FitTask:
     bounds: tuple[tuple[float, float], ...]
     labels: tuple[Any, ...] | None
     span: tuple[float, float] | None
-    mu: Fraction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitTask:
+    """A linear model to be fitted: the loss, the regulariser or the steps, the noise. ``travel`` is 0 for a minimiser."""
+
+    facts: PublicFit
+    kind: str
+    mu: Fraction | None
+    epsilon: Fraction | None
     radius: float
-    strength: float
+    method: str
+    basis: Basis | None
+    strength: float = 0.0
+    travel: float = 0.0
+
+    @property
+    def curation(self) -> Curation:
+        """Return the pipeline of the rows."""
+        return self.facts.curation
+
+    @property
+    def norm(self) -> float:
+        """Return the length to which scaled rows are shortened; waves are 1 long whatever it is."""
+        return math.sqrt(len(self.facts.bounds)) if isinstance(self.basis, Fourier) else _NORM
+
+    @property
+    def scaling(self) -> Features:
+        """Return how rows become vectors of certified length."""
+        return Features(self.facts.bounds, columns=len(self.facts.bounds), norm=self.norm, basis=self.basis)
 
     @property
     def loss(self) -> Loss:
-        """Return the loss of the kind."""
-        return KINDS[self.kind]
+        """Return the loss of the kind; for gradient steps with the slope that weights within the radius meet."""
+        found = KINDS[self.kind]
+        return found if self.method == "minimiser" else found.bound_slope(self.scaling.lipschitz * self.radius)
 
     @property
     def constants(self) -> dict[str, Any]:
         """Return the certified constants of the loss and of the rows, for the bounds of theory."""
-        row = Features(self.bounds, columns=len(self.bounds), norm=_NORM).lipschitz
         slopes = {"loss_lipschitz": self.loss.lipschitz, "loss_smoothness": self.loss.smoothness}
-        noise = partial(gaussian_noise, mu=self.mu)
-        return {"rows": self.curation.card.rows, "radius": self.radius, "noise": noise, "predictor_lipschitz": row} | slopes
+        size = {"rows": self.curation.card.rows, "radius": self.radius, "predictor_lipschitz": self.scaling.lipschitz}
+        return size | {"noise": self.make_noise} | slopes
+
+    def make_noise(self, gamma: float) -> Noise:
+        """Return the noise for a stability of predictions."""
+        if self.epsilon is not None:
+            return laplace_noise(gamma, epsilon=self.epsilon)
+        return gaussian_noise(gamma, mu=self.mu or 1)
+
+    def with_best(self, strength: Number | None) -> "FitTask":
+        """Return the task with the strength, or the travel, that makes the excess least."""
+        if self.method == "descent":
+            if strength is not None:
+                raise InvalidParameter.saying("strength", "leave out strength: gradient steps need no regulariser")
+            return replace(self, travel=best_travel(**self.constants))
+        given = None if strength is None else float(positive("strength", strength))
+        return replace(self, strength=best_strength(**self.constants) if given is None else given)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return what the solver is told; the number and the length of gradient steps are public."""
+        facts = self.facts
+        common = {"loss": KINDS[self.kind], "bounds": facts.bounds, "norm": self.norm, "label_bounds": facts.span}
+        common |= {"basis": self.basis}
+        if self.method == "minimiser":
+            return common | {"strength": self.strength}
+        smooth = self.scaling.lipschitz**2 * (self.loss.smoothness or 1.0) * ROUNDING**4
+        steps = max(1, math.ceil(self.travel * smooth))
+        return common | {"method": "descent", "radius": self.radius, "steps": steps, "step": self.travel / steps}
 
     def release(self) -> Release:
         """Return the release of all weights, charged as one event.
 
         Guarantee (E13): mu-GDP for the weights and for whatever is computed from them.
         """
-        curation, mechanism = self.curation, OutputPerturbation(self.mu)
+        curation, mechanism = self.curation, OutputPerturbation(self.mu or 0)
         request = self.describe()
         return Release(
             verb="fit",
@@ -96,74 +167,86 @@ class FitTask:
         )
 
     def describe(self) -> dict[str, object]:
-        """Return what the ledger keeps of the request."""
-        public = {"labels": None if self.labels is None else list(self.labels), "span": self.span}
-        made = {"features": list(self.columns), "bounds": [list(pair) for pair in self.bounds], "mu": str(self.mu)}
-        return {"name": self.name, "kind": self.kind, "target": self.target, "strength": self.strength} | public | made
+        """Return what the ledger keeps of the request; what is not given is left out, as it was before it could be."""
+        facts = self.facts
+        public = {"labels": None if facts.labels is None else list(facts.labels), "span": facts.span, "mu": str(self.mu)}
+        made = {"features": list(facts.columns), "bounds": [list(pair) for pair in facts.bounds]}
+        more: dict[str, object] = {} if self.epsilon is None else {"epsilon": str(self.epsilon)}
+        more |= {} if self.basis is None else {"basis": plain(self.basis)}
+        more |= {} if self.method == "minimiser" else {"travel": self.travel, "radius": self.radius}
+        return (
+            {"name": facts.name, "kind": self.kind, "target": facts.target, "strength": self.strength} | public | made | more
+        )
 
     def measure(self) -> StableFit:
         """Return the fit on all rows. Private."""
-        label_bounds = self.span
-        learn = partial(fit_stable, loss=self.loss, bounds=self.bounds, strength=self.strength, norm=_NORM)
-        engine, progress = self.curation.engine, self.curation.progress
-        return engine.fit(partial(learn, label_bounds=label_bounds), self.features, self.goal, progress=progress)
+        engine, progress, facts = self.curation.engine, self.curation.progress, self.facts
+        return engine.fit(partial(fit_stable, **self.settings), facts.features, facts.goal, progress=progress)
 
     def make_response(self, drawn: Sequence[Any], certificate: Certificate, standing: Standing) -> list[Response]:
         """Return the weights with what is certified of them where their charge stands."""
-        model, stability, distance = drawn[0]
-        reason = self._find_reason(standing)
+        (model, stability, distance), facts = drawn[0], self.facts
+        reason = self.find_reason(first=standing.charges == 0)
         return [
             FittedModel(
-                name=self.name,
+                name=facts.name,
                 kind=self.kind,
-                target=self.target,
-                columns=self.columns,
-                bounds=self.bounds,
-                labels=self.labels,
-                span=self.span,
+                target=facts.target,
+                columns=facts.columns,
+                bounds=facts.bounds,
+                labels=facts.labels,
+                span=facts.span,
                 weights=tuple(model.weights.tolist()),
                 deviation=model.deviation,
-                norm=_NORM,
+                norm=self.norm,
                 strength=self.strength,
                 radius=self.radius,
                 excess=None if reason else self.bound_excess(stability, distance),
-                certificate=certificate.with_theorem(_THEOREM),
+                certificate=certificate.with_theorem(_THEOREMS[self.method]),
                 reason=reason,
+                basis=UNSET if self.basis is None else self.basis,
             )
         ]
 
-    def bound_excess(self, stability: float, distance: float) -> float:
-        """Return how far the expected loss may be above the least of weights within the radius (E13, E14, E15)."""
-        exact = fit_excess(strength=self.strength, **self.constants)
-        inexact = (stability + distance) / exact.stability * _ROUNDED
+    def bound_excess(self, stability: float, distance: float | None) -> float:
+        """Return how far the expected loss may be above the least of weights within the radius (E13-E16, V5).
+
+        Each term grows at most with the square of the stability, so that what inexact weights, arithmetic and the grid add
+        to it is covered.
+        """
+        exact = self.find_excess()
+        inexact = (stability + (distance or 0.0)) / exact.stability * _ROUNDED
         return exact.total * max(1.0, inexact) ** 2
 
-    def _find_reason(self, standing: Standing) -> str | None:
+    def find_excess(self) -> FitExcess:
+        """Return the terms of the bound for exact arithmetic."""
+        if self.method == "descent":
+            return travel_excess(travel=self.travel, **self.constants)
+        return fit_excess(strength=self.strength, **self.constants)
+
+    def find_reason(self, *, first: bool) -> str | None:
+        """Return why there is no bound on the loss; None where there is one."""
         if not self.curation.plan.iid:
             return NOT_INDEPENDENT
-        return NOT_FIRST if standing.charges else None
+        return None if first else NOT_FIRST
 
 
-def plan_fit(  # noqa: PLR0913 - the public facts of one model
+def read_facts(  # noqa: PLR0913 - the public facts of one model
     curation: Curation,
     name: str,
-    kind: str,
+    kind: object,
     *,
     target: str,
     features: Sequence[str] | None,
     bounds: Bounds | None,
     labels: Sequence[Any] | None,
-    mu: Number | None,
-    radius: Number,
-    strength: Number | None,
-) -> FitTask:
-    """Return what is to be fitted, after every check that public facts allow. Reads only the card.
+) -> PublicFit:
+    """Return what a fit reads and answers with, after every check that public facts allow. Reads only the card.
 
     Failure: NotCertified where a feature or the target has no public bounds; InvalidParameter for all else.
     """
     if not is_model_name(name):
         raise InvalidParameter("name", name, "letters, digits, '-' and '_', at most 64 of them")
-    loss = KINDS[text_among("kind", kind, tuple(KINDS))]
     if bounds is not None and not isinstance(bounds, Mapping):
         raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
     given = None if labels is None else read_list("labels", labels, expected="a list of labels")
@@ -171,55 +254,74 @@ def plan_fit(  # noqa: PLR0913 - the public facts of one model
         message = "fit needs all rows in one process; on a cluster use train and predict"
         raise NotCertified(message)
     goal, public, span = choose_goal(curation, target, given, bounds or {})
-    if loss.margins and (public is None or len(public) != _TWO):
-        raise InvalidParameter.saying("target", f"kind {kind!r} needs a target with two labels, or a yes-or-no question")
-    if not loss.margins and span is None:
-        raise InvalidParameter.saying("target", f"kind {kind!r} needs a target that is a number")
+    _check_goal(kind, public, span)
     card = curation.card
     default = default_features(card, columns_of([goal])) if features is None else features
     chosen = tuple(read_list("features", default, expected="a list of columns"))
     read = tuple(parse_feature(text, card) for text in chosen)
+    found = _find_bounds(card, chosen, read, bounds or {})
+    ends = None if span is None else Labels.of(losses.squared(), span).bounds
+    return PublicFit(curation, name, target, chosen, read, goal, found, public, ends)
+
+
+def _check_goal(kind: object, labels: tuple[Any, ...] | None, span: tuple[float, float] | None) -> None:
+    """Refuse a kind that there is not, and a target that the kind does not predict."""
+    if not isinstance(kind, str):  # a learner of one's own, of numbers or two labels
+        if labels is not None and len(labels) != _TWO:
+            raise InvalidParameter.saying("target", "a learner of your own needs a number or two labels for its target")
+        return
+    known = text_among("kind", kind, (*KINDS, "thresholds"))
+    if known == "thresholds" or KINDS[known].margins:
+        if labels is None or len(labels) != _TWO:
+            raise InvalidParameter.saying("target", f"kind {kind!r} needs a target with two labels, or a yes-or-no question")
+    elif span is None:
+        raise InvalidParameter.saying("target", f"kind {kind!r} needs a target that is a number")
+
+
+def plan_fit(  # noqa: PLR0913 - the public facts of one model
+    facts: PublicFit,
+    kind: str,
+    *,
+    mu: Number | None,
+    epsilon: Number | None = None,
+    radius: Number = 1,
+    strength: Number | None = None,
+    method: FitMethod = "minimiser",
+    basis: Basis | None = None,
+    each: bool = False,
+) -> FitTask:
+    """Return what is to be fitted: whatever would be refused is refused now, at no cost."""
+    if basis is not None and not isinstance(basis, (Fourier, Polynomial)):
+        raise InvalidParameter("basis", type(basis).__name__, "ht.Fourier(pairs, scale, seed) or ht.Polynomial(degree)")
+    if epsilon is not None and (mu is not None or not each):
+        words = "give either epsilon or mu" if each else "weights are published with normal noise: give mu instead"
+        raise InvalidParameter.saying("epsilon", words)
+    privacy = None if epsilon is not None else choose_mu(facts.curation.plan, mu)
     task = FitTask(
-        curation,
-        name,
+        facts,
         kind,
-        target,
-        chosen,
-        read,
-        goal,
-        _find_bounds(card, chosen, read, bounds or {}),
-        public,
-        None if span is None else Labels.of(loss, span).bounds,
-        choose_mu(curation.plan, mu),
+        privacy,
+        None if epsilon is None else positive("epsilon", epsilon),
         float(positive("radius", radius)),
-        1.0 if strength is None else float(positive("strength", strength)),
-    )
-    if strength is None:
-        task = replace(task, strength=best_strength(**task.constants))
-    # One blank row in the place of the rows: whatever would be refused is refused now, at no cost.
-    blank = fit_stable(
-        np.zeros((1, len(read))),
-        np.zeros(1),
-        loss=loss,
-        bounds=task.bounds,
-        strength=task.strength,
-        norm=_NORM,
-        label_bounds=span,
-    )
-    OutputPerturbation(task.mu).release(blank)
+        text_among("method", method, ("minimiser", "descent")),
+        basis,
+    ).with_best(strength)
+    # One blank row in the place of the rows.
+    settings = task.settings | ({} if task.method == "minimiser" else {"steps": 1})
+    blank = fit_stable(np.zeros((1, len(facts.features))), np.zeros(1), **settings)
+    if not each:
+        OutputPerturbation(privacy or 0).release(blank)
     return task
 
 
-def fit(curation: Curation, task: FitTask, *, key: str | None, analyst: str | None) -> FittedModel:
+def fit(task: FitTask, *, key: str | None, analyst: str | None) -> FittedModel:
     """Return the published model of a task; the same request again is answered from the ledger."""
 
     def plan(answered: Answered) -> Planned:
         return plan_single(task.release(), answered, measure=task.measure)  # type: ignore[arg-type]  # a fit, for draw alone
 
-    (found,) = curation.run(Job(plan, key=key, analyst=analyst, slow=True))
-    if not isinstance(found, FittedModel):
-        raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
-    return with_features(found, curation.card)
+    (found,) = task.curation.run(Job(plan, key=key, analyst=analyst, slow=True))
+    return with_features(expect_kind(found, FittedModel), task.curation.card)
 
 
 def _draw_weights(mechanism: OutputPerturbation, fitted: Any) -> list[Any]:  # noqa: ANN401 - what measure returned
@@ -234,7 +336,8 @@ def with_features(found: FittedModel, card: Card) -> FittedModel:
 
 def _predict_rows(rows: object, *, found: FittedModel, features: tuple[Feature, ...], card: Card) -> npt.NDArray[Any]:
     read: Any = read_given_rows(rows, features, card) if names_of(rows) is not None else rows
-    scale = Features(found.bounds, columns=len(found.bounds), norm=found.norm)
+    basis = found.basis if isinstance(found.basis, (Fourier, Polynomial)) else None
+    scale = Features(found.bounds, columns=len(found.bounds), norm=found.norm, basis=basis)
     model = LinearModel(np.array(found.weights), scale, Labels(found.span), found.deviation)
     said: Floats = model.predict(read)
     return said if found.labels is None else np.asarray(found.labels)[said.astype(np.int64)]

@@ -1,6 +1,7 @@
 """LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, N3, S2)."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -23,23 +24,26 @@ from holdtrue.bounds.learning import (
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import digest_of, encode
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, RequestError
+from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, NotCertified
 from holdtrue.events import NoCost
-from holdtrue.exact import ROUNDING, Number, count, positive, probability, read_list, text_among
+from holdtrue.exact import ROUNDING, Number, array_of, count, describe_array, positive, probability, read_list, text_among
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.unions import Union
+from holdtrue.hypotheses.custom import Hypotheses
+from holdtrue.hypotheses.unions import Union, join_classes, write_document
+from holdtrue.kernels import Floats, Integers
 from holdtrue.mechanisms import Exponential, Gaussian, PermuteAndFlip
 from holdtrue.planning.learning import plan_learning
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
-from holdtrue.queries.features import Feature, Numbers, default_features, parse_feature, read_given_rows
+from holdtrue.queries.features import Feature, Numbers, columns_of, default_features, parse_feature, read_given_rows
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Hypothesis, Interval, Response, Statistic
-from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
+from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, expect_kind, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.statistic_tasks import StatisticRecipe, StatisticTask, plan_tasks
+from holdtrue.verbs.training import choose_goal
 
 __all__ = [
     "FIXED",
@@ -59,6 +63,8 @@ LOST = "; the realizable bound is lost, since it needs a class fixed before the 
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
 
 
+_BY_POSITION = "the hypotheses are labels of these rows by position, and no function that labels others"
+_HEAVIEST, _MOST_WEIGHTS = 1_000_000, 256
 _UNCHECKED = "the budget has no question left to check it"
 
 
@@ -72,7 +78,11 @@ class Excess:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningTerms:
-    """What is fixed before the charge: the class, its scores' handicaps, and the privacy and failure of one pick."""
+    """What is fixed before the charge: the class, its scores' handicaps, and the privacy and failure of one pick.
+
+    ``heaviest`` is the largest weight of a row, by which one row moves a count of errors at most; ``unspoken`` says why
+    nothing is said of the population.
+    """
 
     hypotheses: HypothesisClass
     plan: AnyPlan
@@ -80,6 +90,8 @@ class LearningTerms:
     epsilon: Fraction
     beta: float
     assuming: Literal["realizable"] | None = None
+    heaviest: int = 1
+    unspoken: str | None = None
 
     @property
     def sizes(self) -> list[int]:
@@ -97,7 +109,7 @@ class LearningTerms:
         if isinstance(self.hypotheses, Union):
             return max(self.hypotheses.shortfalls(epsilon=self.epsilon, beta=self.beta))
         size = self.hypotheses.size
-        return selection_shortfall(size, epsilon=self.epsilon, beta=self.beta) if size > 1 else 0.0
+        return self.heaviest * selection_shortfall(size, epsilon=self.epsilon, beta=self.beta) if size > 1 else 0.0
 
     def bound_excess(self, standing: Standing) -> Excess:
         """Return the best bound whose needs are met where this charge stands.
@@ -133,7 +145,8 @@ class LearningTerms:
         self, index: int, certificate: Certificate, standing: Standing, *, columns: tuple[str, ...], document: str | None
     ) -> Hypothesis:
         """Return the picked hypothesis with what is certified of it where its charge stands."""
-        excess = self.bound_excess(standing) if self.plan.iid else None
+        unspoken = self.unspoken if self.plan.iid else NOT_INDEPENDENT
+        excess = self.bound_excess(standing) if unspoken is None else None
         return Hypothesis(
             text=self.hypotheses.describe(index),
             index=index,
@@ -144,7 +157,7 @@ class LearningTerms:
             columns=columns,
             document=document,
             certificate=certificate.with_theorem(None if excess is None else excess.theorem),
-            reason=NOT_INDEPENDENT if excess is None else None,
+            reason=unspoken,
         )
 
     def _log_seen(self) -> list[float]:
@@ -171,7 +184,7 @@ class LearningTerms:
 def learn(  # noqa: PLR0913 - the numbers of one pick
     hypotheses: HypothesisClass,
     *,
-    target: Query,
+    target: Query | str,
     columns: Sequence[str],
     plan: AnyPlan,
     limit: Filter,
@@ -182,6 +195,7 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
     beta: Number | None = None,
     anyway: bool = False,
     assuming: Literal["realizable"] | None = None,
+    counting: "Counting | None" = None,
     nonce: str = "",
 ) -> Release:
     """Return the release of one hypothesis; ``standing`` is where its charge would stand if it were made now.
@@ -190,25 +204,28 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
     response then certifies what they do. Classes made of code cannot be told apart: ``nonce`` keeps each such request a new
     one. A class of one member says nothing about the rows, and costs nothing.
     """
-    if not target.boolean:
+    if isinstance(target, Query) and not target.boolean:
         raise InvalidParameter("target", target.text, "a yes-or-no question, such as income > 50000")
+    how = counting or Counting()
     privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
     failure = plan.beta if beta is None else float(probability("beta", beta))
     if assuming is not None:
         text_among("assuming", assuming, ("realizable",))
-    task = LearningTerms(hypotheses, plan, count("rows", rows), privacy, failure, assuming)
+    unspoken = how.find_reason(hypotheses)
+    task = LearningTerms(hypotheses, plan, count("rows", rows), privacy, failure, assuming, how.heaviest, unspoken)
     kind = PermuteAndFlip if plan.ledger == "pure" else Exponential
-    mechanism = kind(epsilon=privacy, sensitivity=1)
+    mechanism = kind(epsilon=privacy, sensitivity=how.heaviest)
     if alpha is not None:
         _check_rows(task, float(probability("alpha", alpha)), standing, limit.cost(mechanism.event), anyway=anyway)
-    document = _write_document(hypotheses)
+    document = write_document(hypotheses)
     request: dict[str, object] = {
-        "target": target.text,
+        "target": target if isinstance(target, str) else target.text,
         "columns": list(columns),
         "class": document or f"{hypotheses.kind} of {hypotheses.size}, {nonce}",
         "epsilon": str(privacy),
         "beta": failure,
     } | ({} if assuming is None else {"assuming": assuming})
+    request |= how.describe(hypotheses)
 
     def respond(drawn: Sequence[int], certificate: Certificate, where: Standing) -> list[Response]:
         return [task.make_response(drawn[0], certificate, where, columns=tuple(columns), document=document)]
@@ -221,15 +238,16 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
         event=event,
         cost=limit.cost(event),
         draws=0,
-        queries=(target,),
+        queries=(target,) if isinstance(target, Query) else (),
         draw=lambda counts: [int(mechanism.release(task.score_members(counts))) if hypotheses.size > 1 else 0],
         respond=respond,
     )
 
 
 def _check_rows(task: LearningTerms, alpha: float, standing: Standing, cost: int, *, anyway: bool) -> None:
-    if not task.plan.iid:
-        raise InvalidParameter.saying("alpha", f"leave out alpha: {NOT_INDEPENDENT}, so no excess error can be certified")
+    unspoken = task.unspoken if task.plan.iid else NOT_INDEPENDENT
+    if unspoken is not None:
+        raise InvalidParameter.saying("alpha", f"leave out alpha: {unspoken}, so no excess error can be certified")
     paid = Standing(standing.draws, standing.spent + cost, standing.charges)
     found = task.bound_excess(paid)
     if found.alpha > alpha and not anyway:
@@ -242,26 +260,63 @@ def _check_rows(task: LearningTerms, alpha: float, standing: Standing, cost: int
         raise InsufficientSamples(message, required=required)
 
 
-def _write_document(hypotheses: HypothesisClass) -> str | None:
-    """Return the class as canonical JSON; None for classes made of code."""
-    try:
-        return encode(hypotheses.document)
-    except RequestError:
-        return None
+@dataclass(frozen=True, slots=True, eq=False)
+class Counting:
+    """How errors are counted: every row once, or as often as its public whole weight says (weights by position)."""
+
+    weights: Integers | None = None
+
+    @classmethod
+    def of(cls, weights: object, curation: Curation) -> "Counting":
+        """Return the counting by given weights, which belong to whoever asks: whole numbers of 0 or above, not all 0.
+
+        What divides all of them changes nothing and is taken out, so that equal weights are none.
+        """
+        if weights is None:
+            return cls()
+        rows, expected = curation.card.rows, "public whole numbers from 0 to 1,000,000, one for each row in its order"
+        found = array_of("row_weights", weights, expected=expected)
+        whole = found.dtype.kind in "iu" and found.shape == (rows,)
+        if not whole or found.min() < 0 or found.max() > _HEAVIEST or found.max() == 0:
+            raise InvalidParameter("row_weights", describe_array(found), expected)
+        if np.unique(found).size > _MOST_WEIGHTS:
+            raise InvalidParameter("row_weights", describe_array(found), f"at most {_MOST_WEIGHTS} different weights")
+        least = found.astype(np.int64) // int(np.gcd.reduce(found))
+        return cls(None if (least == 1).all() else least)
+
+    @property
+    def heaviest(self) -> int:
+        """Return by how much one row moves a count at most."""
+        return 1 if self.weights is None else int(self.weights.max())
+
+    def find_reason(self, hypotheses: HypothesisClass) -> str | None:
+        """Return why nothing is said of the population; None where the bounds for it are about these counts."""
+        if self.weights is not None:
+            return "errors are weighted, and the bounds for the population are about rows that count alike"
+        return _BY_POSITION if hypotheses.by_position else None
+
+    def describe(self, hypotheses: HypothesisClass) -> dict[str, object]:
+        """Return what the ledger keeps of it besides the class."""
+        kept: dict[str, object] = {} if hypotheses.labels is None else {"labels": list(hypotheses.labels)}
+        weighed = None if self.weights is None else hashlib.sha256(self.weights.tobytes()).hexdigest()
+        return kept | ({} if weighed is None else {"row weights": weighed, "heaviest": self.heaviest})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningTask:
-    """A class with names for its columns, what each of them reads, and the question to predict."""
+    """A class with names for its columns, what each of them reads, and what it predicts: a question, or a list of labels."""
 
     curation: Curation
     hypotheses: HypothesisClass
     columns: tuple[str, ...]
     features: tuple[Feature, ...]
-    target: Query
+    target: Query | None
+    goal: Feature | None = None
+    counting: Counting = Counting()
+    named: str = ""
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - what is learned from what
         cls,
         curation: Curation,
         hypotheses: HypothesisClass | Sequence[HypothesisClass],
@@ -269,24 +324,29 @@ class LearningTask:
         target: str,
         features: Sequence[str] | None,
         weights: Sequence[Number] | None,
+        row_weights: object = None,
     ) -> "LearningTask":
         """Return the task of a class, or of several joined, over the columns of a card. Reads only the card."""
-        joined = _join_all(hypotheses, weights)
-        question = curation.parse(target)
+        joined = join_classes(hypotheses, weights)
+        counting = Counting.of(row_weights, curation)
+        goal = _choose_labels(curation, joined, target, counting)
+        question = curation.parse(target) if goal is None or joined.labels is None else None
         if joined.columns is not None:
             if features is not None:
                 raise InvalidParameter.saying("features", "leave out features: the class names its columns")
             names = joined.columns
         else:
-            given = default_features(curation.card, question.columns) if features is None else features
+            read_by_target = question.columns if question is not None else columns_of([goal] if goal is not None else [])
+            given = default_features(curation.card, read_by_target) if features is None else features
             names = tuple(read_list("features", given, expected="a list of columns or questions"))
             joined = joined.over(names)
         # Both refuse before anything is charged: what would take too long, and what would not fit into memory.
         joined.check_work(curation.card.rows)
-        joined.make_totals()
+        if goal is None or (joined.labels is None and not joined.by_position):
+            joined.make_totals()
         read = tuple(parse_feature(name, curation.card) for name in names)
         joined.try_out(_invent_row(read, curation.card))
-        return cls(curation, joined, names, read, question)
+        return cls(curation, joined, names, read, question, goal, counting, target)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,
@@ -305,7 +365,7 @@ class LearningTask:
         def plan(answered: Answered) -> Planned:
             release = learn(
                 self.hypotheses,
-                target=self.target,
+                target=self.named if self.target is None else self.target,
                 columns=self.columns,
                 plan=curation.plan,
                 limit=curation.limit,
@@ -316,14 +376,14 @@ class LearningTask:
                 beta=beta,
                 anyway=anyway,
                 assuming=assuming,
+                counting=self.counting,
                 nonce=nonce,
             )
             return plan_single(release, answered, measure=self.count_errors)
 
         (found,) = curation.run(Job(plan, key=key, analyst=analyst, slow=True))
-        if not isinstance(found, Hypothesis):
-            raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
-        return found.with_class(partial(self._label_rows, index=found.index))
+        picked = expect_kind(found, Hypothesis)
+        return picked.with_class(None if self.hypotheses.by_position else partial(self._label_rows, index=picked.index))
 
     def check_pick(self, found: Hypothesis, rule: QuestionRule, *, analyst: str | None) -> Hypothesis:
         """Return a pick with an interval for its own error, for one question about its errors (V4.2 ii, iii).
@@ -334,9 +394,9 @@ class LearningTask:
         """
         asked = StatisticTask(
             measure="error",
-            subject=f"{found.text} for {self.target.text}",
+            subject=f"{found.text} for {self.question.text}",
             target="the population",
-            queries=(self.target,),
+            queries=(self.question,),
             reckon=min,
             change=1,
             sensitivity=1.0,
@@ -351,9 +411,7 @@ class LearningTask:
             (said,) = self.curation.run(Job(plan, analyst=analyst, slow=True))
         except BudgetExceeded:
             return replace(found, reason=_UNCHECKED).with_class(found.evaluate)
-        if not isinstance(said, Statistic):
-            raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
-        ends = self._find_error_ends(found, said, rule)
+        ends = self._find_error_ends(found, expect_kind(said, Statistic), rule)
         return replace(found, checked=ends).with_class(found.evaluate)
 
     def _find_error_ends(self, found: Hypothesis, said: Statistic, rule: QuestionRule) -> Interval:
@@ -366,14 +424,63 @@ class LearningTask:
         bound = localised_error(found.size, rows=rows, share=share, beta=beta)
         return Interval(0.0, bound, found.confidence, "population")
 
+    @property
+    def question(self) -> Query:
+        """Return the question that rows are compared with one by one; InvalidParameter where there is none."""
+        if self.target is None or self.goal is not None:
+            raise InvalidParameter.saying("hypotheses", "this is for classes of yes and no, on rows that count alike")
+        return self.target
+
     def count_errors(self) -> Measured:
-        """Return how many rows each hypothesis gets wrong."""
+        """Return how many rows each hypothesis gets wrong, or how much they weigh."""
         engine, progress = self.curation.engine, self.curation.progress
-        return engine.error_counts(self.hypotheses, self.features, self.target, progress=progress)
+        if self.goal is not None:
+            count = partial(_weigh_rows, weigh=self.hypotheses.weigh_errors, weights=self.counting.weights)
+            return engine.fit(count, self.features, self.goal, progress=progress)
+        return engine.error_counts(self.hypotheses, self.features, self.question, progress=progress)
 
     def _label_rows(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
-        read = read_given_rows(rows, self.features, self.curation.card) if names_of(rows) is not None else rows
+        read: Any = read_given_rows(rows, self.features, self.curation.card) if names_of(rows) is not None else rows
+        if isinstance(self.hypotheses, Hypotheses) and self.hypotheses.labels is not None:
+            return self.hypotheses.label_codes(read, index)
         return self.hypotheses.evaluate(read, index)
+
+
+def _choose_labels(curation: Curation, joined: HypothesisClass, target: str, counting: Counting) -> Feature | None:
+    """Return what rows are compared with where counting needs all of them at once; None where a question is enough.
+
+    Failure: NotCertified where rows have no order, InvalidParameter for predictions of another number of rows.
+    """
+    parts = joined.classes if isinstance(joined, Union) else (joined,)
+    special = [each for each in parts if each.by_position or each.labels is not None]
+    if not special and counting.weights is None:
+        return None
+    if len(parts) > 1:
+        raise InvalidParameter.saying("hypotheses", "join no classes where there are weights, labels or predictions")
+    if (joined.by_position or counting.weights is not None) and not curation.engine.ordered:
+        message = "predictions and weights go by the position of a row, and the rows of a relation have no fixed order"
+        raise NotCertified(message)
+    if isinstance(joined, Hypotheses) and joined.predictions is not None and len(joined.predictions) != curation.card.rows:
+        expected = f"one line for each of {curation.card.rows:,} rows"
+        raise InvalidParameter("predictions", describe_array(joined.predictions), expected)
+    if joined.labels is not None:
+        goal, public, _ = choose_goal(curation, target, list(joined.labels), {})
+        kinds: dict[type, str] = {str: "text", int: "integer", bool: "boolean"}
+        column = curation.card.column(target) if target in curation.card else None
+        if public != joined.labels or (column is not None and column.type != kinds[type(joined.labels[0])]):
+            raise InvalidParameter("target", target, "a column that has the labels of the hypotheses")
+        return goal
+    question = curation.parse(target)
+    if not question.boolean:
+        raise InvalidParameter("target", question.text, "a yes-or-no question, such as income > 50000")
+    return question
+
+
+def _weigh_rows(
+    rows: Floats, y: Floats, *, weigh: Callable[[Floats, Integers, Integers | None], Integers], weights: Integers | None
+) -> Integers:
+    """Return weighted errors; a row whose label is missing has the first."""
+    return weigh(rows, np.nan_to_num(y, nan=0.0).astype(np.int64), weights)
 
 
 def bound_best_error(task: LearningTask, rule: QuestionRule, *, key: str | None, analyst: str | None) -> Statistic:
@@ -383,14 +490,14 @@ def bound_best_error(task: LearningTask, rule: QuestionRule, *, key: str | None,
     exact. Its expectation on a fresh sample of as many rows is at most the least error of the class in the population: the
     lower end of the interval is below both.
     """
-    if not task.target.boolean:
-        raise InvalidParameter("target", task.target.text, "a yes-or-no question, such as income > 50000")
-    document, rows = _write_document(task.hypotheses), task.curation.card.rows
+    if not task.question.boolean:
+        raise InvalidParameter("target", task.question.text, "a yes-or-no question, such as income > 50000")
+    document, rows = write_document(task.hypotheses), task.curation.card.rows
     asked = StatisticTask(
         measure="least error",
-        subject=f"{task.hypotheses.kind} of {task.hypotheses.size:,} for {task.target.text}",
+        subject=f"{task.hypotheses.kind} of {task.hypotheses.size:,} for {task.question.text}",
         target=f"samples of {rows:,} rows: its mean over fresh ones, at most the least error of the class in the population",
-        queries=(task.target,),
+        queries=(task.question,),
         reckon=min,
         change=1,
         sensitivity=1.0,
@@ -401,22 +508,6 @@ def bound_best_error(task: LearningTask, rule: QuestionRule, *, key: str | None,
     )
     plan = partial(plan_tasks, task.curation, rule, (asked,), "best_error")
     return StatisticRecipe((asked,)).combine(task.curation.run(Job(plan, key=key, analyst=analyst, slow=True)))
-
-
-def _join_all(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
-    expected = "a class such as Stumps, or a list of them"
-    given = [hypotheses] if isinstance(hypotheses, HypothesisClass) else hypotheses
-    classes: list[HypothesisClass] = read_list("hypotheses", given, expected=expected)
-    for item in classes:
-        if not isinstance(item, HypothesisClass):
-            raise InvalidParameter("hypotheses", type(item).__name__, expected)
-    if not classes:
-        raise InvalidParameter.saying("hypotheses", "give at least one class")
-    if len(classes) == 1:
-        if weights is not None:
-            raise InvalidParameter.saying("weights", "leave out weights: there is only one class")
-        return classes[0]
-    return Union(classes, weights=weights)
 
 
 def _invent_row(features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:

@@ -22,10 +22,10 @@ from holdtrue.queries.parser import find_column
 from holdtrue.records import Certificate, Estimates, Means, Response
 from holdtrue.requests import By, Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
-from holdtrue.verbs.asking import NOT_INDEPENDENT
+from holdtrue.verbs.asking import NOT_INDEPENDENT, refuse_own_units
 from holdtrue.verbs.tables import Groups, read_axis, read_groups
 
-__all__ = ["Keys", "average", "average_query", "plan_mean", "plan_share", "read_bounds", "read_by"]
+__all__ = ["Keys", "average", "average_query", "find_bounds", "plan_mean", "plan_share", "read_bounds", "read_by"]
 
 Keys: TypeAlias = Mapping[str, Sequence[Label]] | Sequence[Label]
 _MOST_GROUPS = 25_000
@@ -36,8 +36,8 @@ def average(  # noqa: PLR0913 - one request, and who makes it
     curation: Curation,
     column: str,
     *,
-    low: Number,
-    high: Number,
+    low: Number | None,
+    high: Number | None,
     where: str | None,
     by: By | None,
     keys: Keys | None,
@@ -62,8 +62,8 @@ def plan_mean(  # noqa: PLR0913 - one request
     curation: Curation,
     column: str,
     *,
-    low: Number,
-    high: Number,
+    low: Number | None,
+    high: Number | None,
     where: str | None = None,
     by: By | None = None,
     keys: Keys | None = None,
@@ -74,10 +74,10 @@ def plan_mean(  # noqa: PLR0913 - one request
     rounded to the grid; below and above have cells of their own, and every other row of ``where`` is in one further cell, so
     that what a row adds is nonnegative and 1 in all, and replacing it moves all cells by a square of 2 at most (U1.1).
     """
-    bounds = read_bounds(low, high)
     kind, name = find_column(column, curation.card)
     if kind not in ("integer", "real"):
         raise InvalidParameter("column", column, f"a column of numbers; it is {kind}, whose share ask(query, by=...) gives")
+    bounds = find_bounds(curation, column, low, high)
     groups = read_groups(curation, read_by(by), where=where, keys=keys, most=_MOST_GROUPS)
     first, last = (repr(end) for end in bounds)
     width = float(Fraction(bounds[1]) - Fraction(bounds[0]))
@@ -92,6 +92,7 @@ def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None =
     if not isinstance(query, str):
         raise InvalidParameter("queries", type(query).__name__, "one question in text, where by= is given")
     asked, columns = curation.parse(query), read_by(by)
+    refuse_own_units(asked, curation.card)
     if not columns:
         raise InvalidParameter("by", by, "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=None, keys=keys, most=_MOST_GROUPS)
@@ -108,6 +109,16 @@ def read_by(by: object) -> tuple[str | Cut, ...]:
         if not isinstance(each, (str, Cut)):
             raise InvalidParameter("by", type(each).__name__, "a column, ht.cut(column, points), or a list of them")
     return tuple(given)
+
+
+def find_bounds(curation: Curation, column: str, low: Number | None, high: Number | None) -> tuple[float, float]:
+    """Return the ends that were given, or those that the card declares."""
+    card = curation.card
+    known = (card.column(column).bounds if column in card else None) or (None, None)
+    first, last = known[0] if low is None else low, known[1] if high is None else high
+    if first is None or last is None:
+        raise InvalidParameter.saying("low", f"give low and high, public ends of {column}: the card declares none")
+    return read_bounds(first, last)
 
 
 def read_bounds(low: Number, high: Number) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 A request is priced whole before the first draw, charged, and stored; points that were asked before are free.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,16 +13,18 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from holdtrue.codec import digest_of, encode
+from holdtrue.ensembles.certificates import ErrorBound
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, Screen, SoftMajority
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import Event, NoCost, Repeated
-from holdtrue.exact import UNIT, Number, amount, positive, probability, text_among
+from holdtrue.exact import Number, amount, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, refuse_used_key
-from holdtrue.verbs.selecting import epsilon_of_use
+from holdtrue.verbs.fit_facts import FitFacts
+from holdtrue.verbs.selecting import choose_mu, epsilon_of_use
 from holdtrue.verbs.training import Model, ModelFacts
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
     "ModelSummary",
     "Offer",
     "PublicPoints",
-    "choose_mu",
     "plan_purchase",
     "predict",
     "predictions_left",
@@ -43,7 +43,6 @@ __all__ = [
 Method: TypeAlias = Literal["soft-majority", "agnostic", "noisy-max"]
 
 _SCREEN_DEVIATION = 0.15
-_SHADE = 1 - 2.0**-50
 _MOST_OFFERS = 256
 _HASHED = (type(None), int, float, str, Fraction)
 
@@ -88,11 +87,13 @@ def rule_of(
         raise InvalidParameter.saying("mu", "give either epsilon or mu")
     if mu is not None and plan.ledger == "pure":
         raise InvalidParameter.saying("mu", "give epsilon instead of mu: a pure ledger cannot charge for normal noise")
+    if isinstance(model, FitFacts):
+        return model.make_rule(epsilon=epsilon, mu=mu, method=method)
     votes = model.cut.votes
-    normal = epsilon is None and plan.ledger != "pure"
+    normal = epsilon is None and plan.reserve_currency not in ("epsilon", "draws")
     if model.bounds is not None:
         low, high = model.bounds
-        pure, gaussian = (None, choose_mu(plan, mu)) if normal else (_choose_epsilon(plan, epsilon), None)
+        pure, gaussian = (None, choose_mu(plan, mu)) if normal or mu is not None else (_choose_laplace(plan, epsilon), None)
         return NoisyAverage(model.parts, low=low, high=high, epsilon=pure, mu=gaussian, members=votes)
     match text_among("method", method, ("soft-majority", "agnostic", "noisy-max")):
         case "soft-majority" | "agnostic" if mu is not None:
@@ -105,26 +106,24 @@ def rule_of(
             limit: Literal["ratio", "log-odds"] = "ratio" if plan.ledger == "pure" else "log-odds"
             return Agnostic(model.parts, epsilon=_choose_epsilon(plan, epsilon), limit=limit, votes=votes)
         case _:
-            if normal:
+            if normal or mu is not None:
                 return NoisyMax(mu=choose_mu(plan, mu), points=votes)
-            return LaplaceMax(_choose_epsilon(plan, epsilon), points=votes)
+            return LaplaceMax(_choose_laplace(plan, epsilon), points=votes)
 
 
 def _choose_epsilon(plan: AnyPlan, epsilon: Number | None) -> Fraction:
     return epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
 
 
-def choose_mu(plan: AnyPlan, mu: Number | None) -> Fraction:
-    """Return a mu, or what an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
-    if mu is not None:
-        return positive("mu", mu)
-    epsilon_of_use(plan)
-    total = float(plan.use_units * UNIT)
-    return Fraction(math.sqrt(total if plan.ledger == "gdp" else 2 * total) / plan.group * _SHADE)
+def _choose_laplace(plan: AnyPlan, epsilon: Number | None) -> Fraction:
+    """Return the epsilon of Laplace noise; a draw's bounded range is twice that of what is epsilon-DP."""
+    return _choose_epsilon(plan, epsilon) / (2 if epsilon is None and plan.reserve_currency == "draws" else 1)
 
 
 def screen_of(model: ModelFacts, share: Number) -> Screen:
     """Return the mechanism that says whether the vote at a point is clear; InvalidParameter for a model of numbers."""
+    if isinstance(model, FitFacts):
+        raise InvalidParameter.saying("screen", "leave out screen: it screens votes, and this model is one fit")
     if model.labels is None:
         raise InvalidParameter.saying("screen", "leave out screen: it screens votes, and this model predicts numbers")
     deviation = max(1.0, _SCREEN_DEVIATION * model.parts)
@@ -133,6 +132,13 @@ def screen_of(model: ModelFacts, share: Number) -> Screen:
 
 def theorem_of(model: ModelFacts, rule: Mechanism) -> str:
     """Return the theorem that an answer rests on, and what it counts on about the order of rows."""
+    if isinstance(model, FitFacts):
+        name = (
+            "thresholds by constrained errors (T13)"
+            if model.gamma is None
+            else "a stable prediction with noise (E8, E13-E16)"
+        )
+        return f"{name}; features are clipped to their bounds" + ("" if model.claim is None else f"; {model.claim}")
     match rule:
         case NoisyAverage(noise=Laplace()):
             name = "average of disjoint parts with discrete Laplace noise (E9, E10, A5)"
@@ -178,13 +184,15 @@ class Offer:
     theorem: str
     price: int
     beta: float
+    proven: ErrorBound | None = None
 
     @classmethod
     def of(cls, model: Model, rule: Mechanism, curation: Curation) -> "Offer":
         """Return an offer; NotPrivate where the ledger cannot count the rule's event."""
         verb: Literal["predict", "screen"] = "screen" if isinstance(rule, Screen) else "predict"
         price, beta = curation.limit.cost(rule.event), curation.plan.beta
-        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), price, beta)
+        proven = None if model.asked.terms is None else model.bound_errors(rule)
+        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), price, beta, proven)
 
     def name_part(self, point: Mapping[str, object]) -> str:
         """Return the name by which a repeated request finds the response to a point."""
@@ -224,6 +232,8 @@ class Offer:
     def _make_prediction(self, answer: Any, proven: Certificate) -> Prediction:  # noqa: ANN401 - as below
         """Return a prediction; that of a number has its noise, and an interval for the members' average (V4.3)."""
         rule, label = self.rule, self._find_label(answer)
+        if self.proven is not None:
+            return _certify_label(label, proven, self.proven)
         if not isinstance(rule, NoisyAverage) or not isinstance(label, float):
             return Prediction(label, proven)
         half, (low, high) = rule.half_width(self.beta), (float(rule.low), float(rule.high))
@@ -233,8 +243,18 @@ class Offer:
     def _find_label(self, answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number
         if self.verb == "screen":
             return bool(answer)
-        labels = self.model.asked.labels
-        return float(answer) if labels is None else labels[int(answer)]
+        asked = self.model.asked
+        if asked.labels is None:
+            return float(answer)
+        return asked.labels[asked.find_place(answer) if isinstance(asked, FitFacts) else int(answer)]
+
+
+def _certify_label(label: Any, certificate: Certificate, found: ErrorBound) -> Prediction:  # noqa: ANN401 - one of the labels
+    """Return a label with what is proven of all predictions like it (V4.1)."""
+    named = certificate.with_theorem(f"{certificate.theorem}; {found.theorem}")
+    if found.excess:
+        return Prediction(label, named, excess_error=found.value, confidence=found.confidence)
+    return Prediction(label, named, error_bound=found.value, confidence=found.confidence)
 
 
 def offer_of(
@@ -421,11 +441,13 @@ def summarize_models(curation: Curation, models: Sequence[Model]) -> list[ModelS
     found = []
     for model in models:
         asked = model.asked
+        certificate = model.certificate
         try:
-            price = offer_of(curation, model, epsilon=None, mu=None).price
+            offer = offer_of(curation, model, epsilon=None, mu=None)
+            price, certificate = offer.price, certificate if offer.proven is None else offer.proven.words
         except RefusedError:
             price = 0
         cost, count_left = (amount(price), left // price) if price else (None, 0)
         facts = (asked.name, asked.kind, asked.target, model.columns, asked.parts, asked.labels, asked.bounds)
-        found.append(ModelSummary(*facts, asked.cut.sentence, cost, curation.limit.currency, count_left))
+        found.append(ModelSummary(*facts, asked.cut.sentence, cost, curation.limit.currency, count_left, certificate))
     return found

@@ -69,7 +69,7 @@ _PICKED = ("exponential", "point")
 _BY_ITSELF = "exponential mechanism and transfer theorem, for this response by itself (U3.3, S2)"
 _NEAR = 10  # a search stops where answers differ by less than this fraction of alpha
 _WHERE = -1  # the place of the question about the condition, below all thresholds
-_MOST_LOOKED_UP = 512  # points of a grid of which all that were answered before are looked up at the start
+_MOST_LOOKED_UP = 512  # points of a grid of which all that were answered before are looked up at the end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,10 +221,10 @@ class QuantileSearch:
             self.queries[_WHERE] = self.curation.parse(self.task.where)
             self._ask_all([_WHERE])
         if self.refusal is None:
-            self._look_up_known()
             near = self.curation.plan.alpha / _NEAR
             found: dict[str, Any] = {"whole": self._whole, "last": self.task.grid.last, "near": near}
             bisect_levels(self.known, self.task.levels, self._ask_places, **found)
+            self._look_up_known()
         if self.refusal is not None and not self.known and not self.paid:
             raise self.refusal
         return self._make_record()
@@ -249,9 +249,9 @@ class QuantileSearch:
             self.curation.run(Job(lambda _: Planned((), release, written, list), self.key, self.analyst))
 
     def _look_up_known(self) -> None:
-        """Take in what was answered before about a short grid, as far as this analyst may see it.
+        """Take in what else was answered about a short grid, as far as this analyst may see it: ends may move closer.
 
-        On a long grid the thresholds of earlier searches are met on the way, since all searches halve the same brackets.
+        It comes after the search, whose path must not depend on it: the same request again is to cost nothing.
         """
         if self.task.grid.points > _MOST_LOOKED_UP:
             return

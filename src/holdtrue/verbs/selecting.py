@@ -19,21 +19,25 @@ from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.events import Composed
-from holdtrue.exact import UNIT, Integers, Number, count, integer, integers, positive, read_list
+from holdtrue.exact import UNIT, Integers, Number, count, integer, integers, positive, rational, read_list
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Choice, Response
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
+from holdtrue.verbs.asking import refuse_own_units
 
-__all__ = ["Scores", "SelectionTerms", "choose", "epsilon_of_use", "select"]
+__all__ = ["Scores", "SelectionTerms", "choose", "choose_mu", "choose_on_line", "epsilon_of_use", "select"]
 
 Scores: TypeAlias = Sequence[int] | Sequence[Fraction] | Integers
 """Whole or rational scores, one for each candidate."""
 
 _CANDIDATES = "queries or whole scores by name, or a list of queries"
 _SCORES = "whole numbers or fractions, by name or as a list or array"
+_LINE = "two numbers, the low and the high end of a line"
 _MOST_TOP = 1000
+POINTS = 1 << 20
+"""How many points a line has."""
 _MOST_WRITTEN = 1000
 _CHOSEN = "private selection among queries that earlier answers may have led to (S2)"
 _CHOSEN_FIRST = "private selection among queries fixed before any answer (N3)"
@@ -48,13 +52,26 @@ def epsilon_of_use(plan: AnyPlan, *, picks: int = 1) -> Fraction:
         message = "this plan has no reserve for verbs other than ask; plan with, for example, reserve=0.25"
         raise RefusedError(message)
     total = plan.use_units * UNIT
-    match plan.ledger:
-        case "gdp":
+    if plan.second is not None and (picks == 1 or plan.second.currency == "draws"):
+        return plan.second.epsilon / plan.group
+    match plan.reserve_currency:
+        case "mu":
             return Fraction(epsilon_each(picks, mu=math.sqrt(total) / plan.group * (1 - 2.0**-50)))
-        case "zcdp":
+        case "rho":
             return Fraction(epsilon_each(picks, rho=total / plan.group**2))
         case _:
             return total / (picks * plan.group)
+
+
+def choose_mu(plan: AnyPlan, mu: Number | None) -> Fraction:
+    """Return a mu, or what an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
+    if mu is not None:
+        return positive("mu", mu)
+    epsilon_of_use(plan)
+    if plan.reserve_currency == "draws":
+        raise InvalidParameter.saying("mu", "the reserve of this ledger counts draws, and normal noise is none of them")
+    total = float(plan.use_units * UNIT)
+    return Fraction(math.sqrt(total if plan.reserve_currency == "mu" else 2 * total) / plan.group * (1 - 2.0**-50))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +190,71 @@ def choose(  # noqa: PLR0913 - one request, and who makes it
     return found  # type: ignore[return-value]  # the response to a selection
 
 
+def choose_on_line(  # noqa: PLR0913 - one request, and who makes it
+    curation: Curation,
+    line: Sequence[Number],
+    *,
+    cuts: Sequence[Number] | npt.NDArray[np.generic],
+    scores: Scores,
+    sensitivity: Number | None,
+    epsilon: Number | None,
+    known_as: str,
+    key: str | None,
+    analyst: str | None,
+) -> Choice:
+    """Return a point between two public ends, by scores that are constant between cuts (U3.3).
+
+    The line is a grid of 2^20 points, each as likely as the others before scores count. Cuts and scores are private: a cut
+    outside the line is at its end, one below an earlier one is where that is, so that no value of theirs is refused. The
+    shortfall is that of as many candidates as there are points (B5).
+    """
+    low, high = _read_line(line)
+    names, values = _read_scores(scores)
+    ends = _find_runs(cuts, low, high)
+    if names is not None or len(values) != len(ends) - 1:
+        raise InvalidParameter.saying("scores", "scores on a line are a list with one more number than there are cuts")
+    plan = curation.plan
+    each = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
+    terms = SelectionTerms(POINTS, plan, each, _check_sensitivity(sensitivity, values))
+    mechanism = Exponential(epsilon=each, sensitivity=terms.sensitivity)
+    request = terms.write_request(None) | {"line": [str(low), str(high)], "scores": known_as}
+
+    def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+        del standing
+        point = float(low + (high - low) * drawn[0] / POINTS)
+        method = f"exponential mechanism on a line of {POINTS:,} points"
+        spread = float(2 * terms.sensitivity / each)
+        return [Choice(f"{point:.12g}", int(drawn[0]), terms.bound_shortfall(), certificate, method=method, scale=spread)]
+
+    parts, event = (f"select {digest_of(request)}",), mechanism.event
+    draw = lambda _: [mechanism.release_on_line(values, ends)]  # noqa: E731 - one line
+    release = Release("select", request, parts, event, curation.limit.cost(event), 0, (), draw, respond)
+    (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
+    return found  # type: ignore[return-value]  # the response to a selection
+
+
+def _read_line(line: Sequence[Number]) -> tuple[Fraction, Fraction]:
+    given = read_list("line", line, expected=_LINE)
+    ends = [rational("line", end) for end in given]
+    if len(ends) != 2 or ends[0] >= ends[1]:  # noqa: PLR2004 - a low and a high end
+        raise InvalidParameter.without_value("line", _LINE)
+    return ends[0], ends[1]
+
+
+def _find_runs(cuts: Sequence[Number] | npt.NDArray[np.generic], low: Fraction, high: Fraction) -> npt.NDArray[np.int64]:
+    """Return the ends of runs on the grid: the first point at or after each cut. Types decide, never values."""
+    try:
+        given = np.asarray(cuts, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.zeros((0, 0))
+    if given.ndim != 1:
+        raise InvalidParameter.without_value("cuts", "a list of numbers, where the score changes")
+    with np.errstate(all="ignore"):
+        places = np.ceil((given - float(low)) / float(high - low) * POINTS)
+    inside = np.clip(np.nan_to_num(places, nan=0.0, posinf=POINTS, neginf=0.0), 0, POINTS).astype(np.int64)
+    return np.concatenate([[0], np.maximum.accumulate(inside), [POINTS]])
+
+
 def select(  # noqa: PLR0913 - the numbers of one choice
     candidates: Mapping[str, Query | int | Fraction] | Scores,
     *,
@@ -247,6 +329,9 @@ def _read_candidates(candidates: object, curation: Curation) -> tuple[list[str],
     listing = candidates if isinstance(candidates, Mapping) else read_list("candidates", candidates, expected=_CANDIDATES)
     named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
     read = [curation.parse(each) if isinstance(each, str) else integer("candidates", each) for each in named.values()]
+    for each in read:
+        if isinstance(each, Query):
+            refuse_own_units(each, curation.card)
     return [str(label) for label in named], read
 
 

@@ -9,13 +9,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdtrue.bounds.low_sensitivity import low_sensitivity_gap, low_sensitivity_interval
 from holdtrue.codec import digest_of, encode
-from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, Repeated
 from holdtrue.exact import ROUNDING
 from holdtrue.planning.plans import Plan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Interval, Response, Statistic
-from holdtrue.verbs import Answered, Curation, Measured, Planned, Release, Standing
+from holdtrue.verbs import Answered, Curation, Measured, Planned, Release, Standing, expect_kind
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule
 
 __all__ = ["FINE", "Ends", "StatisticPrice", "StatisticRecipe", "StatisticTask", "measure_tasks", "plan_tasks"]
@@ -220,9 +219,7 @@ class StatisticRecipe:
 
     def combine(self, found: Sequence[Response]) -> Statistic:
         """Return the response: the only part, or the ratio that follows from all parts for nothing."""
-        parts = [each for each in found if isinstance(each, Statistic)]
-        if len(parts) < len(self.tasks):
-            raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
+        parts = [expect_kind(each, Statistic) for each in found]
         if self.find_ends is None:
             return parts[0]
         known = [part.interval for part in parts if part.interval is not None]

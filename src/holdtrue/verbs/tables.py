@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise, product
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 import numpy as np
 from msgspec import UNSET
@@ -16,7 +16,8 @@ from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, count, rational, read_list, truth
-from holdtrue.mechanisms import Gaussian
+from holdtrue.mechanisms import Gaussian, Laplace
+from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import (
     SHARE_BITS,
@@ -24,10 +25,13 @@ from holdtrue.planning.tables import (
     count_unions,
     find_cell_ends,
     find_sample_ends,
+    has_normal_noise,
     loosen,
     move_to_total,
     place_price,
     price_table,
+    pure_epsilon,
+    refuse_laplace_noise,
 )
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
@@ -96,14 +100,22 @@ def _read_point(name: str, point: object) -> int:
     return found
 
 
-def make_bins(column: str, *, low: Point, high: Point, bins: int | str) -> Cut:
+def make_bins(column: str, *, low: Point, high: Point, bins: int | str, plan: AnyPlan) -> Cut:
     """Return a column cut between two public ends: into bins of one width, or dates by "month", "quarter" or "year"."""
+    if not isinstance(bins, str) and count("bins", bins) > _MOST_CELLS:
+        _refuse_number(plan, "bins", int(bins), _MOST_CELLS)
     if isinstance(bins, str) or isinstance(low, _MOMENTS):
         return cut(column, [write_moment(point) for point in _list_moments(low, high, bins)], inside=True)
-    first, last, number = rational("low", low), rational("high", high), count("bins", bins, most=_MOST_CELLS)
+    first, last, number = rational("low", low), rational("high", high), int(bins)
     if first >= last:
         raise InvalidParameter("low", low, "below high")
     return cut(column, [float(first + (last - first) * Fraction(at, number)) for at in range(number + 1)], inside=True)
+
+
+def _refuse_number(plan: AnyPlan, name: str, number: int, most: int) -> NoReturn:
+    """Refuse more cells than are kept, and say what they would cost."""
+    price = price_table(plan, number + 1).questions
+    raise InvalidParameter.without_value(name, f"at most {most:,} cells together; {number:,} would cost {price} questions")
 
 
 def _list_moments(low: object, high: object, bins: object) -> list[int]:
@@ -157,7 +169,14 @@ def preview_table(
     """Return what a table would cost. Free; no row is read."""
     cells = math.prod(list_sizes(curation.card, columns, keys))
     price = price_table(curation.plan, 1 + cells, whole=where is None)
-    return loosen(price, cells, bits=curation.plan.bits) if _find_shared_places(curation.card, columns, keys) else price
+    return _loosen_shares(curation.plan, price, cells) if _find_shared_places(curation.card, columns, keys) else price
+
+
+def _loosen_shares(plan: AnyPlan, price: TablePrice, cells: int) -> TablePrice:
+    """Return the price of cells that count a unit by shares, which only normal noise has an exact event for (U1.1)."""
+    if not has_normal_noise(plan):
+        refuse_laplace_noise("shares of a person's rows")
+    return loosen(price, cells, bits=plan.bits)
 
 
 def list_sizes(
@@ -241,10 +260,7 @@ def read_groups(  # noqa: PLR0913 - what groups are made of
     read = _read_columns(curation.card, columns, keys)
     number = math.prod(len(cells) for cells in read)
     if number > most:
-        price = price_table(curation.plan, number + 1).questions
-        raise InvalidParameter.without_value(
-            "columns", f"at most {most:,} cells together; {number:,} would cost {price} questions"
-        )
+        _refuse_number(curation.plan, "columns", number, most)
     base = None if where is None else curation.parse(where)
     if base is not None and not base.boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
@@ -351,7 +367,7 @@ class TableLayout:
         """Return what the cells, the further one and the declared unions cost; without ``where`` they are all rows."""
         number = self.groups.cells.number
         price = price_table(plan, number + 1, unions=self.count_unions(), whole=self.groups.base is None)
-        return loosen(price, number, bits=plan.bits) if self.groups.shared else price
+        return _loosen_shares(plan, price, number) if self.groups.shared else price
 
     def make_table(
         self, drawn: Sequence[int], plan: AnyPlan, *, rows: int, price: TablePrice, certificate: Certificate
@@ -387,7 +403,11 @@ class TableLayout:
 
 def _make_release(plan: AnyPlan, rows: int, layout: TableLayout) -> Release:
     price, unit, base = layout.find_price(plan), 1 << plan.bits, layout.groups.base
-    mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
+    mechanism: AdditiveMechanism = (
+        Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
+        if has_normal_noise(plan)
+        else Laplace(epsilon=pure_epsilon(plan, price), sensitivity=unit)
+    )
 
     def draw(sums: Measured) -> Sequence[int]:
         cells = list(sums[: layout.groups.cells.number])

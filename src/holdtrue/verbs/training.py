@@ -9,11 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.codec import digest_of
+from holdtrue.ensembles.certificates import ClassTerms, ErrorBound
+from holdtrue.ensembles.frame_reader import FrameReader, reads_frames
 from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
+from holdtrue.ensembles.picks import ExactMinimiser
 from holdtrue.ensembles.training import Recipe, make_recipe
+from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter, NotCertified, PreconditionError
-from holdtrue.exact import Number, count, probability, read_list
+from holdtrue.exact import Number, count, probability, read_list, text_among
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.unions import join_classes, write_document
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
@@ -23,11 +29,14 @@ from holdtrue.queries.features import (
     Numbers,
     columns_of,
     default_features,
+    expand_labels,
     parse_feature,
+    parse_labelled,
     read_matrix,
     types_given,
 )
 from holdtrue.verbs import Curation
+from holdtrue.verbs.asking import NOT_INDEPENDENT
 
 __all__ = [
     "Bounds",
@@ -44,6 +53,7 @@ __all__ = [
 Bounds: TypeAlias = Mapping[str, tuple[float, float]]
 
 _LONGEST_NAME = 64
+_NOT_BY_POSITION = "rows of one key or content need not be draws of the population; order='fixed' cuts parts by position"
 _WIDEST = (-1e30, 1e30)
 
 
@@ -54,6 +64,7 @@ class ModelFacts:
     ``digest`` names what it was made of, so that a label is never taken from the answers of another model of this name.
     ``cut`` is how its rows were cut into parts, and so how many votes one row moves; ``kind`` is the estimator of each.
     ``split_first``: which rows it holds out was said before the first answer about the rows, and cannot follow from one.
+    ``terms`` are what a certificate rests on, where members are the best of a finite class.
     """
 
     name: str
@@ -65,6 +76,12 @@ class ModelFacts:
     target: str = ""
     kind: str = ""
     split_first: bool = False
+    terms: ClassTerms | None = None
+
+    @property
+    def certificate(self) -> str | None:
+        """Return in words what is proven of the model's errors, or why nothing is; None where no class was given."""
+        return None if self.terms is None else self.terms.says
 
     def name_part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None) -> str:
         """Return the name under which the response to a point is found again; by the rule too, where it decides."""
@@ -90,7 +107,7 @@ class Model:
     @classmethod
     def of(cls, asked: ModelFacts, ensemble: Ensemble, columns: tuple[str, ...], *, card: Card) -> "Model":
         """Return a model that reads the named columns and questions of a card."""
-        read = tuple(parse_feature(text, card) for text in columns)
+        read = tuple(parse_labelled(text, card) for text in columns)
         return cls(asked, ensemble, columns, read, types_given(read, card))
 
     def read_points(self, rows: object) -> list[dict[str, object]]:
@@ -116,13 +133,25 @@ class Model:
         """Return what the members say of points that :meth:`read` read: votes by label, or outputs by member. Private."""
         return self.ensemble.outputs(points) if self.asked.labels is None else self.ensemble.votes(points)
 
+    @property
+    def certificate(self) -> str | None:
+        """Return in words what is proven of the model's errors, or why nothing is; None where no class was given."""
+        return self.asked.certificate
+
+    def bound_errors(self, rule: Mechanism) -> ErrorBound | None:
+        """Return what is proven of predictions by a rule (V4.1); None where nothing is."""
+        terms = self.asked.terms
+        return None if terms is None else terms.bound_errors(rule, parts=self.asked.parts)
+
     def __repr__(self) -> str:
         says = (
             f"labels {', '.join(map(repr, self.asked.labels))}" if self.asked.labels else f"numbers in {self.asked.bounds}"
         )
         held = "" if self.ensemble.stored else "; in memory only"
         read = ", ".join(self.columns)
-        return f"<Model {self.asked.name!r}: {self.asked.parts} parts over {read}; {says}; {self.asked.cut.sentence}{held}>"
+        proven = "" if self.certificate is None else f"; {self.certificate}"
+        cut = self.asked.cut.sentence
+        return f"<Model {self.asked.name!r}: {self.asked.parts} parts over {read}; {says}; {cut}{held}{proven}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +175,7 @@ class Training:
 def plan_training(  # noqa: PLR0913 - the public facts of one model
     curation: Curation,
     name: str,
-    estimator: Any,  # noqa: ANN401 - any scikit-learn estimator
+    estimator: Any,  # noqa: ANN401 - any scikit-learn estimator, or None
     *,
     target: str,
     features: Sequence[str] | None,
@@ -156,6 +185,8 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     key: str | None,
     order: Literal["fixed"] | None,
     held_out: Number | None = None,
+    hypotheses: HypothesisClass | Sequence[HypothesisClass] | None = None,
+    assuming: Literal["realizable"] | None = None,
 ) -> Training:
     """Return what is to be trained, after every check that public facts allow. Reads only the card."""
     if not is_model_name(name):
@@ -168,7 +199,15 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     cut = _hold_out(_choose_cut(curation, key, order), held_out, labels=public)
     default = default_features(card, [*columns_of([goal]), cut.key]) if features is None else features
     chosen = tuple(read_list("features", default, expected="a list of columns"))
-    read = tuple(parse_feature(text, card) for text in chosen)
+    if hypotheses is not None or assuming is not None:
+        estimator, chosen = _choose_class(curation, estimator, hypotheses, chosen, features, labels=public)
+    learner, framed = estimator, reads_frames(estimator, [text for text in chosen if text in card])
+    if not framed:
+        chosen = tuple(each for text in chosen for each in expand_labels(text, card))
+    read = tuple((parse_labelled if framed else parse_feature)(text, card) for text in chosen)
+    if framed:
+        listed = {item.column: item.labels for item in read if isinstance(item, Labelled)}
+        learner = FrameReader(estimator, chosen, listed)
     if cut.key in columns_of([*read, goal]):
         raise InvalidParameter("key", cut.key, "a column that the model does not read")
     limits = find_limits(card, chosen, bounds or {})
@@ -185,11 +224,58 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     if cut.by != "position" or cut.held_out:
         # A share of 0 is left out, so that digests are what they were before there were shares.
         made["rows"] = {name: value for name, value in asdict(cut).items() if name != "held_out" or value}
-    asked = ModelFacts(name, digest_of(made), number, public, span, cut, target, repr(estimator))
-    domain = [limits.get(text, _WIDEST) for text in chosen]
+    if isinstance(estimator, ExactMinimiser):
+        made["hypotheses"] = estimator.document or SYSTEM.words(2).tobytes().hex()
+    terms = _find_terms(curation, estimator, cut, parts=number, assuming=assuming)
+    asked = ModelFacts(name, digest_of(made), number, public, span, cut, target, repr(estimator), terms=terms)
+    places = {item.column: (-1.0, len(item.labels) - 1.0) for item in read if isinstance(item, Labelled)}
+    domain = [places.get(text) or limits.get(text, _WIDEST) for text in chosen]
     answers: dict[str, Any] = {"output_bounds": span} if public is None else {"labels": list(range(len(public)))}
-    recipe = make_recipe(estimator, width=len(chosen), parts=number, bounds=domain, **answers)
+    recipe = make_recipe(learner, width=len(chosen), parts=number, bounds=domain, **answers)
     return Training(asked, made, chosen, read, goal, recipe)
+
+
+def _choose_class(  # noqa: PLR0913 - what was given, and what it means
+    curation: Curation,
+    estimator: object,
+    hypotheses: HypothesisClass | Sequence[HypothesisClass] | None,
+    chosen: tuple[str, ...],
+    features: Sequence[str] | None,
+    *,
+    labels: tuple[Any, ...] | None,
+) -> tuple[ExactMinimiser, tuple[str, ...]]:
+    """Return what picks the best of a class, and the columns that the class reads. Reads only the card."""
+    if hypotheses is None:
+        raise InvalidParameter.saying("assuming", "leave out assuming: it is said of a class, which hypotheses= gives")
+    if estimator is not None:
+        raise InvalidParameter.saying("hypotheses", "give either an estimator or hypotheses")
+    if labels is None or len(labels) != 2:  # noqa: PLR2004 - no and yes
+        raise InvalidParameter.saying("hypotheses", "a class has two labels: give a target with two, or a question")
+    joined = join_classes(hypotheses, None)
+    if joined.columns is not None and features is not None:
+        raise InvalidParameter.saying("features", "leave out features: the class names its columns")
+    names = chosen if joined.columns is None else joined.columns
+    settled = joined.over(names)
+    settled.check_work(curation.card.rows)
+    settled.make_totals()
+    return ExactMinimiser(settled, write_document(settled)), names
+
+
+def _find_terms(
+    curation: Curation, estimator: object, cut: PartRule, *, parts: int, assuming: Literal["realizable"] | None
+) -> ClassTerms | None:
+    """Return what a certificate of a class rests on; whether the class came first is for whoever knows the ledger."""
+    if not isinstance(estimator, ExactMinimiser):
+        return None
+    if assuming is not None:
+        text_among("assuming", assuming, ("realizable",))
+    left = curation.card.rows
+    if cut.by == "position" and cut.held_out:
+        left -= int(cut.find_held_out(left, None).sum())
+    lost = None if curation.plan.iid else NOT_INDEPENDENT
+    if lost is None and cut.by != "position":
+        lost = _NOT_BY_POSITION
+    return ClassTerms(estimator.hypotheses.size, max(1, left // parts), curation.plan.beta, assuming, lost)
 
 
 def is_model_name(name: object) -> bool:
@@ -247,6 +333,8 @@ def choose_goal(
             raise InvalidParameter("target", target, "a column, or a yes-or-no question")
         return query, (False, True), None
     public = tuple(labels) if labels is not None else column.labels
+    if public is not None and len(public) > card.rows:
+        raise InvalidParameter.saying("labels", f"give at most as many labels as there are rows, {card.rows:,}")
     if public is not None:
         return Labelled(target, tuple(public)), tuple(public), None
     if column.type == "boolean":

@@ -22,7 +22,7 @@ from holdtrue.mechanisms.thresholding import Watch
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Interval, Prediction, Response, WatchAnswer
 from holdtrue.verbs import Answered, Curation, Job, Measured, Release, Standing, plan_single, refuse_used_key
-from holdtrue.verbs.asking import NOT_INDEPENDENT
+from holdtrue.verbs.asking import NOT_INDEPENDENT, refuse_own_units
 from holdtrue.verbs.selecting import epsilon_of_use
 
 __all__ = ["QueryWatch"]
@@ -84,6 +84,11 @@ class QueryWatch:
         with self._curation.lock_index() as index:
             return self._count_left(index)
 
+    @property
+    def run_price(self) -> int:
+        """Return what one run costs, in units."""
+        return self._curation.limit.cost(self._above.event)
+
     def ask(self, query: str, *, key: str | None = None) -> WatchAnswer:
         """Return whether the share of rows that a question counts is above the threshold, with noise.
 
@@ -91,13 +96,14 @@ class QueryWatch:
         this watch, the answer begins a new run, which is paid for.
         """
         curation, asked = self._curation, self._curation.parse(query)
+        refuse_own_units(asked, curation.card)
         part = f"watch {self.id} {asked.text}"
         request = encode({"verb": "watch", "query": asked.text} | self.terms)
         with curation.lock_index() as index:
             refuse_used_key(curation, key, request)
             run, run_cost = None, 0.0
             if not index.has(part):
-                run_cost = float(curation.limit.cost(self._above.event) * UNIT) if self.is_idle else 0.0
+                run_cost = float(self.run_price * UNIT) if self.is_idle else 0.0
                 run = self._run = self._begin_run(index) if self.is_idle else self._run
             going_on = self._run
             release = self._compare(asked, part, run, alarms_left=self._count_left(index), run_cost=run_cost)
@@ -140,13 +146,12 @@ class QueryWatch:
             del standing
             return [Prediction(mine, certificate)]
 
-        cost = self._curation.limit.cost(event)
         return Release(
             "watch",
             self.terms | {"run": number, "target": f"run {number} of a watch at {self.threshold:g}"},
             (part,),
             event,
-            cost,
+            self.run_price,
             0,
             (),
             lambda _: [],

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
+from holdouts.old_gates import open_releasing
 from holdtrue.auditing import ledger as auditing
 from holdtrue.auditing.ledger.ledger_rules import LedgerRules
 from holdtrue.codec import encode
@@ -52,6 +53,12 @@ def ask(curator):
     curator.ask(values=TABLE["hours"] / 8, name="hours")
 
 
+def tabulate_purely(curator):
+    curator.table("y", keys=[0, 1])
+    curator.table(ht.cut("a", [-1, 0, 1]), where="y = 1")
+    curator.table("y", keys=[1])
+
+
 def watch(curator):
     watch = curator.watch(threshold=0.5, alarms=2)
     watch.ask("a > 100")
@@ -77,12 +84,24 @@ def fit(curator):
         curator.fit("m", kind, target=target, features=["a"], bounds={"a": (-3, 3), "hours": (0, 8)})
 
 
+def predict_kept(curator):
+    given = {"features": ["a"], "bounds": {"a": (-3, 3), "hours": (0, 8)}, "epsilon": 0.2}
+    curator.fit("hours", "huber", target="hours", release="each", **given)
+    curator.fit("line", "logistic", target="y = 1", release="each", method="descent", basis=ht.Fourier(4, 1.0, 1), **given)
+    curator.fit("cut", "thresholds", target="y = 1", **given)
+    for name in ("hours", "line", "cut"):
+        curator.predict(name, {"a": [0.1, 0.2]})
+        curator.predict(name, {"a": 0.1})
+
+
 def predict(curator):
     curator.train("tree", DecisionTreeClassifier(max_depth=2), target="y = 1", features=["a", "b"], parts=40)
     curator.predict("tree", {"a": 0.1, "b": 0.2}, epsilon=0.2)
     curator.predict("tree", POINTS, epsilon=0.2)
     curator.predict("tree", POINTS, epsilon=0.2)
     curator.predict("tree", {"a": [1.0, 2.0], "b": [0.0, 1.0]}, epsilon=0.2, screen=0.7)
+    curator.train("best", hypotheses=ht.Stumps(bounds={"a": (-3, 3)}, steps=8), target="y = 1", parts=40, order="fixed")
+    curator.predict("best", {"a": 0.1}, epsilon=0.2, method="agnostic")
 
 
 def evaluate(curator):
@@ -90,6 +109,11 @@ def evaluate(curator):
     curator.train("tree", LogisticRegression(), **given)
     for level in ([0.45, 0.4], 0.45):
         curator.evaluate("tree", at_most=level, epsilon=0.2, mu=0.02)
+    curator.evaluate("tree", at_most=0.9, epsilon=0.2, mu=0.5)
+    curator.train("hours", LogisticRegression(), target="y = 1", features=["a", "b"], parts=40)
+    points = {"a": X[:6, 0], "b": X[:6, 1]}
+    student = curator.distill("hours", points, DecisionTreeClassifier(max_depth=1), epsilon=0.02)
+    assert curator.evaluate(student) == curator.history[-1].responses[0]
 
 
 def predict_numbers(curator):
@@ -104,6 +128,15 @@ def distill(curator):
     curator.distill("tree", points, DecisionTreeClassifier(max_depth=1), groups=2, epsilon=0.05)
 
 
+def spend_both_purses(curator):
+    curator.ask("a > 0")
+    curator.grant("ben", asks=12)
+    curator.train("tree", DecisionTreeClassifier(max_depth=2), target="y = 1", features=["a", "b"], parts=40)
+    curator.predict("tree", POINTS, epsilon=0.2, analyst="ben")
+    curator.select({"left": "a < 0", "right": "a > 0"}, epsilon=0.1)
+    curator.ask(["a > 0", "b > 0"])
+
+
 def tabulate(curator):
     curator.table(ht.cut("a", [-1, 0, 1]), key="one")
     curator.table(ht.cut("a", [-1, 0, 1]), "y", keys={"y": [0, 1]}, where="b > 0")
@@ -115,6 +148,7 @@ def release_marginals(curator):
     curator.marginals("pairs", key="one", **cells)
     curator.marginals([["a"], ["a", "b"]], **cells)
     curator.marginals([["a", "y"]], margins=True, **cells)
+    curator.marginals([["b"]], workload=[{"b": "below 0"}], questions=3, **cells)
 
 
 def average(curator):
@@ -156,10 +190,15 @@ CURATORS = {
     "watch": watch,
     "learn": learn,
     "fit": fit,
+    "kept": predict_kept,
     "predict": predict,
     "evaluate": evaluate,
     "numbers": predict_numbers,
     "distill": distill,
+}
+PURSES = {
+    f"in {currency}": ROOMY | {"reserve": {"predictions": 40, "epsilon": 0.2, "currency": currency}}
+    for currency in ("mu", "rho", "draws")
 }
 PLANS = {
     "planned": {"queries": 20, "iid": True},
@@ -188,7 +227,9 @@ HOLDOUTS = {
     "rounding": {"private": False},
     "gate": {"yes": 3, "incumbent": 1 - Y},
     "gate of results": {"yes": 3, "metric": "cases"},
-    "private gate": {"yes": 3, "private": True},
+    "private gate": {"yes": 3, "private": True, "epsilon": 9, "delta": 1e-6, "incumbent": 1 - Y},
+    "private gate in runs": {"yes": 3, "private": True, "epsilon": 30},
+    "private gate of an old ledger": {"yes": 3},
     "thresholdout": {"train": Y, "overfits": 3},
     "guess-and-check": {"train": Y, "overfits": 3, "private": False},
 }
@@ -197,7 +238,8 @@ RULES = ("ladder", "parameter-free ladder", "private ladder", "private")
 
 def look(path, mode):
     given = HOLDOUTS[mode]
-    with ht.Holdout(Y, looks=20, ledger=path, **given) as holdout:
+    opened = open_releasing if mode.endswith("old ledger") else ht.Holdout
+    with opened(Y, looks=20, ledger=path, **given) as holdout:
         results = [(guess == Y).astype(float) for guess in GUESSES]
         train = {"train": GUESSES[0]} if "train" in given else {}
         if "yes" not in given:
@@ -225,6 +267,8 @@ def submit(path, rule):
 
 WRITERS = {
     **{f"curator: {verb}": (lambda path, verb=verb: curate(path, CURATORS[verb], **ROOMY)) for verb in CURATORS},
+    "curator: pure table": lambda path: curate(path, tabulate_purely, queries=30, pure=True, epsilon=8, iid=True),
+    **{f"curator: {name}": (lambda path, name=name: curate(path, spend_both_purses, **PURSES[name])) for name in PURSES},
     **{f"curator: {plan} plan": (lambda path, plan=plan: curate(path, ask, **PLANS[plan])) for plan in PLANS},
     **{
         f"estimator: {name}": (lambda path, name=name: estimate(path, ESTIMATORS[name][0], **ESTIMATORS[name][1]))
@@ -285,7 +329,7 @@ def test_every_verb_is_written_by_one_of_them(ledgers):
     charges = [line for name in WRITERS for line in lines_of(ledgers(name)) if line["kind"] == "charge"]
     assert {line["verb"] for line in charges} == VERBS - {"restore"}
     for line in charges:
-        assert set(json.loads(line["body"])) == {"draws", "parts", "request"}
+        assert set(json.loads(line["body"])) - {"purse"} == {"draws", "parts", "request"}
 
 
 STRANGE = {
@@ -339,7 +383,7 @@ def test_passing_over_what_cannot_be_read_calls_such_a_ledger_whole(ledgers, tmp
 def gated(tmp_path_factory):
     """A private gate that said yes, then no in a run that it paid for, then no again in that run, for nothing."""
     path = tmp_path_factory.mktemp("gated") / "cases.ledger"
-    with ht.Holdout(Y, looks=20, yes=3, private=True, ledger=path) as holdout:
+    with ht.Holdout(Y, looks=20, yes=3, private=True, epsilon=30, ledger=path) as holdout:
         said = [holdout.gate(guess).yes for guess in (GUESSES[2], GUESSES[0], GUESSES[1])]
     assert said == [True, False, False]
     assert [line["cost"] > 0 for line in lines_of(path) if line["kind"] == "charge"] == [True, True, False]
@@ -399,6 +443,23 @@ def test_a_curve_that_tells_or_pays_otherwise_is_found(ledgers, tmp_path, fault)
     else:
         rewrite(path, charge["number"], cost=charge["cost"] // 2)
     assert fault in {breach.rule for breach in ht.audit_ledger(path).breaches}
+
+
+@pytest.mark.parametrize("fault", ["bound", "low", "confidence", "at_most"])
+def test_an_evaluation_that_promises_more_than_its_level_gives_is_found(ledgers, tmp_path, fault):
+    path = shutil.copy(ledgers("curator: evaluate"), tmp_path / "copy.ledger")
+    told = [line for line in lines_of(path) if line["kind"] == "response" and '"record":"evaluation"' in line["body"]]
+    proven = {
+        "low" in json.loads(line["body"])[0]: line for line in told if json.loads(line["body"])[0]["bound"] is not None
+    }
+    assert set(proven) == {False, True}  # by held-out rows, and by one question
+    line = proven[fault == "low"]
+    rewrite(path, line["number"])
+    assert not ht.audit_ledger(path).breaches  # the control
+    body = json.loads(line["body"])
+    body[0][fault] *= 0.99
+    rewrite(path, line["number"], body=encode(body))
+    assert (line["number"], "interval") in {(breach.entry, breach.rule) for breach in ht.audit_ledger(path).breaches}
 
 
 def test_a_key_that_older_answers_serve_is_no_finding(tmp_path):

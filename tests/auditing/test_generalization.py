@@ -9,7 +9,7 @@ from msgspec import structs
 
 import holdtrue as ht
 from holdtrue.auditing import Coverage, PlainMeans, PlainScores, Signs, Vote
-from holdtrue.auditing.generalization import ANALYSTS
+from holdtrue.auditing.generalization import ANALYSTS, pick_worst
 from laws import generator
 
 WIDE = Signs(rows=2000, columns=80)
@@ -213,3 +213,27 @@ def test_too_few_runs_say_how_many(bits):
 def test_bad_populations_and_questions_are_refused(make, message):
     with pytest.raises(ht.RequestError, match=message):
         make()
+
+
+def test_v6_3_both_monitors_run(bits):
+    """On plain scores they name what is far off; on a holdout of the same rows what they name is near the truth."""
+    gaps = {}
+    for name, factory in {
+        "plain": lambda sample: PlainScores(sample["y"], looks=81),
+        "holdout": lambda sample: ht.Holdout(sample["y"], looks=81),
+    }.items():
+        finding = ht.audit_generalization(factory, population=WIDE, runs=10, monitor=True, bits=bits)
+        notes = dict(finding.notes)
+        assert "names the question that is farthest off" in notes["monitor of a run"]
+        told, truly = (float(part.split()[-1]) for part in notes["monitor of runs"].split(", ")[-2:])
+        gaps[name] = told - truly
+        assert "monitor of runs" in str(finding)
+    assert gaps["plain"] > 0.04
+    assert abs(gaps["holdout"]) < 0.2, "noise, and no more"
+    plain = ht.audit_generalization(lambda sample: PlainScores(sample["y"], looks=81), population=WIDE, runs=2, beta=0.05)
+    assert plain.notes == ()
+
+
+def test_v6_3_the_monitor_of_runs_prefers_the_worst():
+    picks = [pick_worst([0.0, 0.01, 0.2], rows=1000) for _ in range(20)]
+    assert set(picks) == {2}

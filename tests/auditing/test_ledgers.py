@@ -343,7 +343,7 @@ HOLDOUTS = {
     "scores": {},
     "weights": {"weights": 1 + np.arange(ROWS) % 7},
     "gate": {"yes": 3, "incumbent": TABLE["x"]},
-    "private gate": {"yes": 3, "private": True},
+    "private gate": {"yes": 3, "private": True, "epsilon": 30},
     "reusable": {"train": TABLE["x"], "overfits": 3},
 }
 

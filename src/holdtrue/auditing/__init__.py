@@ -10,6 +10,7 @@ from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.generalization import Coverage, audit_generalization
 from holdtrue.auditing.one_run import Canaries, audit_one_run
 from holdtrue.auditing.populations import PlainMeans, PlainScores, Population, Signs, Vote
+from holdtrue.auditing.replicability import SharedCoins, audit_replicability
 from holdtrue.auditing.search import audit_law, audit_privacy, audit_stability
 from holdtrue.auditing.search.curves import Curves, law_curves, privacy_curves
 from holdtrue.auditing.timing import audit_draws, audit_timing
@@ -23,6 +24,7 @@ __all__ = [
     "PlainMeans",
     "PlainScores",
     "Population",
+    "SharedCoins",
     "Signs",
     "Vote",
     "audit_draws",
@@ -30,6 +32,7 @@ __all__ = [
     "audit_law",
     "audit_one_run",
     "audit_privacy",
+    "audit_replicability",
     "audit_stability",
     "audit_timing",
     "law_curves",

@@ -168,7 +168,8 @@ class Inspection(_Printed):
 
     Guarantee: the checks are exact, there is no chance in them. What they cannot see is what was never written down, and
     without a receipt kept outside, a history that was replaced by another one that keeps all rules. ``checked`` counts, by
-    rule, how often it was checked; ``notes`` say what could not be checked.
+    rule, how often it was checked; ``notes`` say what could not be checked. ``purse`` has what a second purse has spent and
+    left, in its currency.
     """
 
     where: str
@@ -183,6 +184,7 @@ class Inspection(_Printed):
     breaches: tuple[Breach, ...]
     checked: tuple[tuple[str, int], ...]
     notes: tuple[str, ...] = ()
+    purse: tuple[str, int, int] | None = None
 
     def __bool__(self) -> bool:
         return not self.breaches
@@ -209,6 +211,9 @@ class Inspection(_Printed):
     def lines(self) -> list[tuple[str, str]]:
         """Return the inspection as names and words, a line each."""
         sums = f"{amount(self.spent):.6g} spent, {amount(self.left):.6g} left of {self.currency}"
+        if self.purse is not None:
+            currency, spent, left = self.purse
+            sums += f"; {amount(spent):.6g} spent, {amount(left):.6g} left of {currency} beside it"
         return [
             ("verdict", "VIOLATED" if self.breaches else "whole"),
             ("ledger", self.where),

@@ -7,8 +7,8 @@ analysts choose their last questions so as to fool themselves.
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from holdtrue.auditing.findings import Finding, check_enough
@@ -17,14 +17,25 @@ from holdtrue.auditing.search.confidence_bounds import lower_limit, upper_limit
 from holdtrue.auditing.search.outputs import MOST_SAMPLES, call_function
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.errors import BudgetExceeded, InvalidParameter, UnknownName
-from holdtrue.exact import Number, count, probability
+from holdtrue.exact import Number, count, probability, truth
+from holdtrue.mechanisms.choosing import Exponential
 from holdtrue.records import Interval
 
-__all__ = ["ANALYSTS", "Analyst", "Coverage", "RecordedCurator", "audit_generalization"]
+__all__ = [
+    "ANALYSTS",
+    "Analyst",
+    "Coverage",
+    "RecordedCurator",
+    "audit_generalization",
+    "monitor_runs",
+    "name_worst",
+    "pick_worst",
+]
 
 _EVEN = 0.5
 _SCREENED = 1.15  # deviations: one column in four that knows nothing passes, as in Freedman's example
 _STAGES = 4
+_MONITORED_ROWS = 1000
 _STEPS = 3
 
 Analyst: TypeAlias = Callable[[Any, Any], object]
@@ -146,6 +157,7 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     beta: Number | None = None,
     runs: int = 200,
     confidence: Number = 0.95,
+    monitor: bool = False,
     bits: Bits = SYSTEM,
 ) -> Coverage:
     """Let an analyst ask adaptively about fresh samples, and count the runs in which any interval misses the truth.
@@ -155,8 +167,10 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     answers with ``value`` and ``interval``; ``population`` draws samples and knows the truth, as
     :class:`~holdtrue.auditing.Signs` does. ``analyst`` is "sign-aggregation", "screening", "greedy", "boosting", or a
     function ``analyst(curator, population)`` that asks through ``curator.ask``. A run ends early where the budget does.
-    ``beta`` is read off the intervals unless given. Fails: with :class:`~holdtrue.errors.InsufficientSamples` where not
-    even intervals that always miss could prove a violation.
+    ``beta`` is read off the intervals unless given. With ``monitor`` both monitors of the lectures' proofs run as well, on
+    the population's truth, and are told in the notes: one reads a transcript and names its worst question (D1), the other
+    picks the worst of all runs by the exponential mechanism (B1). Fails: with
+    :class:`~holdtrue.errors.InsufficientSamples` where not even intervals that always miss could prove a violation.
     """
     if population is None or not all(callable(getattr(population, name, None)) for name in ("draw", "mean")):
         raise InvalidParameter("population", population, "one that knows its truth, such as Signs(rows=2000, columns=80)")
@@ -169,7 +183,46 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     show = f"that more than {claimed:.4g} of all miss, with this confidence"
     check_enough(number, lambda runs: claimed**runs < alpha, of="runs", show=show)
     told = [first, *(_record_run(factory, asking, population, bits) for _ in range(number - 1))]
-    return _count_misses(told, name, claimed, alpha)
+    found = _count_misses(told, name, claimed, alpha)
+    return (
+        replace(found, notes=(*found.notes, *monitor_runs(told, rows=_count_rows(population))))
+        if truth("monitor", monitor)
+        else found
+    )
+
+
+def name_worst(run: Sequence[Exchange]) -> Exchange:
+    """Return the exchange of a transcript whose answer is farthest from the population: the monitor of a transcript (D1).
+
+    It sees answers and the population only, so what it names is as private as the answers are.
+    """
+    return max(run, key=lambda each: abs(each.value - each.truth))
+
+
+def pick_worst(gaps: Sequence[float], *, rows: int, epsilon: float = 1.0) -> int:
+    """Return a run whose gap is among the largest, by the exponential mechanism: the monitor of independent runs.
+
+    The mean of a sample moves by 1/rows where a row is replaced, so gaps are counted in rows.
+    """
+    scores = [round(gap * rows) for gap in gaps]
+    return int(Exponential(epsilon=epsilon, sensitivity=1).release(scores))
+
+
+def _count_rows(population: Population) -> int:
+    rows = getattr(population, "rows", None)
+    return rows if isinstance(rows, int) else _MONITORED_ROWS
+
+
+def monitor_runs(told: Sequence[Sequence[Exchange]], *, rows: int) -> tuple[tuple[str, str], ...]:
+    """Return in words what both monitors found in transcripts whose population is known."""
+    named = [name_worst(run) for run in told]
+    gaps = [abs(each.value - each.truth) for each in named]
+    picked = named[pick_worst(gaps, rows=rows)]
+    mean = sum(gaps) / len(gaps)
+    return (
+        ("monitor of a run", f"names the question that is farthest off: {mean:.4g} on average, {max(gaps):.4g} at most"),
+        ("monitor of runs", f"picks {picked.question}, told {picked.value:.4g}, truly {picked.truth:.4g}"),
+    )
 
 
 def _record_run(factory: Callable[[Any], Any], analyst: Analyst, population: Population, bits: Bits) -> list[Exchange]:

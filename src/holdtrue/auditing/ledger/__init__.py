@@ -18,7 +18,7 @@ from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, Req
 from holdtrue.events import Event
 from holdtrue.exact import read_list
 from holdtrue.ledgers import Entry, EntryKind, Ledger, Receipt, Terms, verify
-from holdtrue.ledgers.entries import LARGEST, is_private
+from holdtrue.ledgers.entries import LARGEST, is_private, read_charge
 from holdtrue.ledgers.opening import store_at
 from holdtrue.records import Answer, Certificate
 
@@ -194,15 +194,23 @@ class _LedgerAudit:
             yield "cost", "its cost is below 0"
         if entry.kind in ("response", "repeat") and entry.cost:
             yield "cost", f"a {entry.kind} costs something"
-        self.spent += entry.cost
+        draws = self._read_draws(entry)
+        self.spent += entry.cost if draws or self.terms.purse is None else 0
         if entry.spent != self.spent:
             yield "total", f"it says {entry.spent} units were spent, and the costs up to it sum to {self.spent}"
         if entry.cost and self.spent > self.terms.cap:
             yield "cap", f"{self.spent} units are spent with it, and the cap is {self.terms.cap}"
 
+    def _read_draws(self, entry: Entry) -> int:
+        """Return how many planned draws an entry says it makes: a charge without any is the second purse's."""
+        try:
+            return read_charge(entry).draws if entry.kind == "charge" else 1
+        except IntegrityError:
+            return 1
+
     def _check_allowance(self, entry: Entry) -> Found:
         spent, allowance = self.analysts.get(entry.analyst or "", (0, None))
-        spent += entry.cost
+        spent += self.terms.share_of_cap(entry.cost, self._read_draws(entry))
         allowance = entry.allowance if entry.kind == "grant" else allowance
         self.analysts[entry.analyst or ""] = (spent, allowance)
         if entry.analyst_spent != spent:
@@ -213,14 +221,15 @@ class _LedgerAudit:
             yield "allowance", f"the analyst has spent {spent} units with it, and the allowance is {allowance}"
 
     def _check_cost(self, entry: Entry) -> Found:
+        limit = self.terms.find_filter(self._read_draws(entry))
         try:
             event = decode(entry.event or "", Event)
             if not is_private(event):
                 yield "privacy", "its event carries no guarantee (NonPrivate)"
                 return
-            floor = self.terms.filter.cost(event)
+            floor = limit.cost(event)
         except (HoldtrueError, ValueError, TypeError, AttributeError):
-            yield "cost", f"its event has no cost in {self.terms.filter.currency}"
+            yield "cost", f"its event has no cost in {limit.currency}"
             return
         if entry.cost < floor:
             yield "cost", f"it costs {entry.cost} units, and its event costs {floor}"
@@ -271,7 +280,12 @@ class _LedgerAudit:
             breaches=tuple(sorted(self.breaches)),
             checked=tuple(sorted(self.checked.items())),
             notes=tuple(self.notes),
+            purse=self._count_purse(),
         )
+
+    def _count_purse(self) -> tuple[str, int, int] | None:
+        second, spent = self.terms.purse, self.rules.other
+        return None if second is None else (second.currency, spent, second.cap_units - spent)
 
 
 def _check_data(terms: Terms, data: object) -> Found:

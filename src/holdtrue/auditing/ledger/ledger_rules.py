@@ -5,22 +5,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
 
-from holdtrue.codec import convert, encode
+from holdtrue.bounds.transfer import transfer_ends
+from holdtrue.codec import convert, digest_of, encode
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
-from holdtrue.exact import amount, units_up
+from holdtrue.exact import amount, units_down, units_up
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals, read_plan
 from holdtrue.planning.quantiles import CurvePrice, price_curve, rebuild_grid
 from holdtrue.planning.tables import (
     TablePrice,
+    WorkloadPrice,
     count_unions,
     find_cell_ends,
     find_ends,
@@ -29,6 +31,7 @@ from holdtrue.planning.tables import (
     price_marginal,
     price_means,
     price_table,
+    price_workload,
 )
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
@@ -36,23 +39,29 @@ from holdtrue.records import (
     Answer,
     Certificate,
     Estimates,
+    Evaluation,
     Interval,
     Means,
+    Prediction,
     Quantiles,
     Response,
     Statistic,
     Table,
     Unions,
+    Workload,
 )
 from holdtrue.verbs import DEDUCED
 from holdtrue.verbs.asking import part_of
 from holdtrue.verbs.deducing import FactGroup, deduce, read_facts
+from holdtrue.verbs.evaluating import bound_level, find_error_ends
+from holdtrue.verbs.marginals import count_spreads, find_spreads
 from holdtrue.verbs.quantiles import QuantileTask, make_curve
 
 __all__ = ["Found", "LedgerRules"]
 
 # Numbers are stored in full; another machine's functions may round the last digits of a bound otherwise.
 _ROUNDING = 1e-9
+_CLOSE = 1 + 1e-9
 # What all cases weigh is read off an interval, to the digits of a float; so ends that follow from it have a few fewer.
 _WEIGHED = 1e-6
 # Another version of the solver may find other multipliers, of which the largest widens what is deduced (S1).
@@ -129,6 +138,8 @@ class LedgerRules:
             yield "plan", f"the plan needs {plan.rows} rows, and the card has {self.rows}"
         if isinstance(plan, Plan) and plan.has_small_purse:
             yield "plan", f"the noise of its answers exceeds what the plan pays for, with side={plan.side!r}"
+        if plan.second is not None:
+            yield from _check_purses(plan)
 
     @property
     def rows(self) -> int:
@@ -141,7 +152,7 @@ class LedgerRules:
     def has_runs(self) -> bool:
         """Return whether these are looks in runs of above threshold, of which only the first one is paid for."""
         facts = self.card.get("holdout")
-        return isinstance(facts, Mapping) and facts.get("mode") in _RUN_MODES
+        return isinstance(facts, Mapping) and facts.get("mode") in _RUN_MODES and facts.get("noise") != "gaussian"
 
     def check_charge(self, entry: Entry) -> Found:
         """Follow the draws of a charge, as its body tells them; say where it has a verb or a body that no charge has."""
@@ -154,10 +165,12 @@ class LedgerRules:
                 "its body is not that of a charge" if known else f"{entry.verb!r} is not a verb of a charge",
             )
             return
+        if charged.purse != self.terms.name_purse(charged.draws):
+            yield "form", f"it names the purse {charged.purse}, and {self.terms.name_purse(charged.draws)} pays for it"
         self.drawn += charged.draws
         self.other += 0 if charged.draws else entry.cost
         self.charges[entry.number] = _ChargeState(charged.request, charged.parts, charged.draws, self.drawn, self.other)
-        if self.has_runs and entry.verb in _LOOKS:
+        if self.has_runs and entry.verb in _LOOKS and not charged.request.get("vacuous"):
             yield from _stop_at_unreadable(self._check_run(entry, charged.request.get("run")), "run", "its run has no price")
 
     def _check_run(self, entry: Entry, run: object) -> Found:
@@ -165,7 +178,7 @@ class LedgerRules:
         if not isinstance(run, str):
             yield "run", "the look belongs to no run"
         elif entry.cost:
-            price = 2 * units_up(1 / (Fraction(self.card["holdout"]["scale"]) * self.rows))
+            price = self._price_of_run(self.card["holdout"])
             if entry.cost < price:
                 yield "run", f"it pays {entry.cost} units for its run, which costs {price}"
             self.runs.setdefault(run, None)
@@ -173,6 +186,12 @@ class LedgerRules:
             yield "run", "it costs nothing, and no look before it paid for its run"
         elif self.runs[run] is not None:
             yield "run", f"it costs nothing, and its run ended with entry {self.runs[run]}"
+
+    def _price_of_run(self, facts: Mapping[str, Any]) -> int:
+        """Return what a run costs: its threshold and its release, or the threshold alone on a gate by depth (V1.4)."""
+        if facts.get("rule") == "depth":
+            return units_down(Fraction(facts["epsilon"]) / facts["yes"])
+        return 2 * units_up(1 / (Fraction(facts["scale"]) * self.rows))
 
     def check_response(self, charge: Entry, response: Entry) -> Found:
         """Say what of a response does not follow from its charge and the plan."""
@@ -198,14 +217,18 @@ class LedgerRules:
         yield from self._check_limits(charge, state, self.plan)
         yield from self._check_questions(charge, state)
         for place, record in enumerate(records):
-            yield from _check_certificate(record.certificate, charge, self.terms, self.plan)
+            yield from _check_certificate(record.certificate, charge, self.terms, self.plan, draws=state.draws)
             if (record.certificate.unit or None) != self.card.get("unit"):
                 yield "certificate", "its certificate names another unit than the ledger protects"
             yield from self._check_intervals(record, charge, state, place)
 
     def _is_released(self, verb: str, request: Mapping[str, Any], records: Sequence[Response]) -> bool:
         """Return whether a response ended its run: it tells a number that was neither given nor told before."""
-        if not self.has_runs or verb not in _LOOKS or not records or not isinstance(records[0], Answer):
+        if not self.has_runs or verb not in _LOOKS or not records:
+            return False
+        if isinstance(records[0], Prediction):
+            return records[0].label == "yes"
+        if not isinstance(records[0], Answer):
             return False
         known = {"gate": set(), "score": {request.get("guess")}, "submit": self.shown}[verb]
         released = records[0].value not in known
@@ -234,7 +257,10 @@ class LedgerRules:
     def _find_right_draws(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> tuple[int, ...]:
         """Return how many draws a charge may count: one for each question, and for a table what its cells cost."""
         if charge.verb == "marginals":
-            return (sum(each.questions for each in _list_marginal_prices(state, plan)),)
+            declared = _price_declared(state, plan, spent=charge.spent)
+            return (
+                sum(each.questions for each in _list_marginal_prices(state, plan)) + (declared.draws if declared else 0),
+            )
         if charge.verb in _TABLES:
             return tuple(each.questions for each in _list_cell_prices(charge, state, plan))
         if charge.verb == "quantile":
@@ -256,12 +282,14 @@ class LedgerRules:
 
     def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
         plan = self.plan
-        if plan is not None and isinstance(record, (Table, Means)):
+        if plan is not None and isinstance(record, (Table, Means, Workload)):
             yield from self._check_table(record, charge, state, plan, place)
         if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
             yield from _check_curve(record, charge, state, plan, self.rows)
         if plan is not None and isinstance(record, Statistic) and record.interval is not None and not plan.iid:
             yield "interval", "it has an interval for the population, although rows are not declared independent"
+        if plan is not None and isinstance(record, Evaluation):
+            yield from _check_evaluation(record, charge, state, plan, self.rows)
         if not isinstance(record, Answer) or plan is None:
             return
         if charge.verb == "ask" and state.parts[place].startswith(DEDUCED):
@@ -279,10 +307,16 @@ class LedgerRules:
             if not target.startswith(("recall", "difference")):
                 yield from self._check_score(record, plan)
 
-    def _check_table(self, record: Table | Means, charge: Entry, state: _ChargeState, plan: AnyPlan, at: int) -> Found:
+    def _check_table(
+        self, record: Table | Means | Workload, charge: Entry, state: _ChargeState, plan: AnyPlan, at: int
+    ) -> Found:
+        if isinstance(record, Workload):
+            yield from _check_workload(record, charge, state, plan)
+            return
         if charge.verb == "marginals":
             prices = _list_marginal_prices(state, plan)
-            draw = state.drawn - sum(each.questions for each in prices[at + 1 :])
+            declared = _price_declared(state, plan, spent=charge.spent)
+            draw = state.drawn - (declared.draws if declared else 0) - sum(each.questions for each in prices[at + 1 :])
             placed = place_price(plan, prices[at], draw=draw, spent=charge.spent)
             yield from _check_cells(record, placed, plan, self.rows << plan.bits)
             return
@@ -352,14 +386,30 @@ def _stop_at_unreadable(found: Found, rule: str, otherwise: str) -> Found:
         yield rule, otherwise
 
 
-def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, plan: AnyPlan) -> Found:
+def _check_purses(plan: AnyPlan) -> Found:
+    """Say where a plan with two purses promises more than the curve of both caps gives (V3.1)."""
+    if not isinstance(plan, Plan) or plan.second is None or plan.cap is None:
+        return
+    if plan.epsilon is not None and plan.second.delta(plan.cap, plan.epsilon) > (plan.delta or 0.0) * _CLOSE:
+        yield "plan", "both purses together are not as private as the plan says"
+    frozen = plan.transfer
+    if frozen is not None:
+        failing = plan.second.delta(plan.cap, frozen.epsilon) + math.exp(frozen.epsilon) * frozen.overshoot
+        if failing > frozen.slack * frozen.transfer_beta * _CLOSE:
+            yield "plan", "its intervals do not count on both purses"
+
+
+def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, plan: AnyPlan, *, draws: int) -> Found:
     """Compare a certificate with its entry. It may claim less privacy than its event, never more."""
+    second = None if draws else terms.purse
+    spent, cap = (charge.spent, terms.cap) if second is None else (charge.other_spent, second.cap_units)
     expected = {
         "entry": charge.number,
         "digest": charge.digest,
         "cost": amount(charge.cost),
-        "spent": amount(charge.spent),
-        "left": amount(terms.cap - charge.spent),
+        "spent": amount(spent),
+        "left": amount(cap - spent),
+        "purse": terms.name_purse(draws) or UNSET,
         "epsilon": plan.epsilon or 0.0,
         "delta": plan.delta or 0.0,
         "group": plan.group if plan.group > 1 else UNSET,
@@ -391,12 +441,51 @@ def _list_cell_prices(charge: Entry, state: _ChargeState, plan: AnyPlan) -> list
 
 def _list_marginal_prices(state: _ChargeState, plan: AnyPlan) -> list[TablePrice]:
     """Return what each table of marginals costs."""
-    found = []
-    for asked in state.request["tables"]:
-        sizes = [len(set(column)) for column in zip(*asked["labels"], strict=True)]
-        unions = count_unions(sizes, margins="margins" in asked.get("unions", ()), ranges=False)
-        found.append(price_marginal(plan, 1 + len(asked["labels"]), unions=unions))
+    found, asked = [], state.request
+    own: dict[str, Any] = {"questions": asked.get("questions", 2), "workload": "workload" in asked}
+    for each in asked["tables"]:
+        unions = count_unions([*_find_sizes(each).values()], margins="margins" in each.get("unions", ()), ranges=False)
+        found.append(price_marginal(plan, 1 + len(each["labels"]), unions=unions, **own))
     return found
+
+
+def _find_sizes(asked: dict[str, Any]) -> dict[str, int]:
+    """Return how many labels each column of a table has."""
+    labels = [len(set(column)) for column in zip(*asked["labels"], strict=True)]
+    return dict(zip(asked["columns"], labels, strict=True))
+
+
+def _price_declared(state: _ChargeState, plan: AnyPlan, *, spent: int) -> WorkloadPrice | None:
+    """Return the boxes of questions that were declared with marginals; None where there were none."""
+    asked, prices = state.request, _list_marginal_prices(state, plan)
+    if "workload" not in asked:
+        return None
+    spreads = count_spreads(asked["workload"]["sets"], [_find_sizes(each) for each in asked["tables"]])
+    paid = sum(each.questions for each in prices)
+    return price_workload(plan, spreads, sigma=prices[0].sigma, questions=paid, draw=state.drawn, spent=spent)
+
+
+def _check_workload(record: Workload, charge: Entry, state: _ChargeState, plan: AnyPlan) -> Found:
+    """Compare answers to declared questions with what was declared, and with the intervals that follow from their boxes."""
+    declared, price = state.request["workload"], _price_declared(state, plan, spent=charge.spent)
+    if digest_of({"columns": list(record.columns), "labels": [list(each) for each in record.labels]}) != declared["digest"]:
+        yield "request", "it answers other questions than those that were declared before the draw"
+    if price is None or price.population is None or record.box_low is None or record.box_high is None:
+        if record.low is not None:
+            yield "interval", "it has intervals for the population that no theorem gives"
+        return
+    tables, sigma = [_find_sizes(each) for each in state.request["tables"]], _list_marginal_prices(state, plan)[0].sigma
+    spread = cache(lambda names: find_spreads(names, tables))
+    for place, answer in enumerate(record):
+        names = tuple(name for name, label in zip(record.columns, record.labels[place], strict=True) if label is not None)
+        (low, high), ends = spread(names), (record.box_low[place], record.box_high[place])
+        # The upper end also counts rows in no cell, unless a table has these columns alone.
+        wide = sigma * price.population * low, sigma * price.population * (high if low == high else 0.0)
+        inside = (max(0.0, answer.value - wide[0]), min(1.0, answer.value + wide[1]))
+        if ends[0] > inside[0] + _ROUNDING or ends[1] < inside[1] - _ROUNDING:
+            yield "interval", "its noise box is narrower than the noise"
+        expected = transfer_ends(ends, epsilon=price.epsilon, slacks=(price.slack, price.slack))
+        yield from _compare_ends(answer.interval, expected, plan, "population")
 
 
 def _is_moved(record: Table | Means) -> bool:
@@ -447,6 +536,31 @@ def _check_curve(record: Quantiles, charge: Entry, state: _ChargeState, plan: An
     right = make_curve(task, plan, record.shares, rows=rows, **held)
     if right != record:
         yield "interval", "its quantiles are not those that follow from its shares"
+
+
+def _check_evaluation(record: Evaluation, charge: Entry, state: _ChargeState, plan: AnyPlan, rows: int) -> Found:
+    """Compute the bound of an evaluation again, from its levels or from its noisy error, and where its charge stands."""
+    request, beta = state.request, float(state.request["beta"])
+    if not math.isclose(record.confidence, 1 - beta, abs_tol=_ROUNDING):
+        yield "interval", f"its confidence is {record.confidence:.6g}, and {1 - beta:.6g} was asked for"
+    if record.bound is not None and not plan.iid:
+        yield "interval", "it has an interval for the population, although rows are not declared independent"
+    elif "released" in request:
+        value = float(record.value or 0.0)
+        yield from _check_grid(value, rows << plan.bits)
+        ends = find_error_ends(plan, value, beta=beta, spent=charge.spent) if plan.iid else None
+        said = None if record.bound is None else (record.low or 0.0, record.bound)
+        if (ends is None) != (said is None) or any(
+            abs(one - other) > _ROUNDING for one, other in zip(said or (), ends or (), strict=True)
+        ):
+            yield "interval", "the interval of its error is not the one that the plan gives"
+    elif record.bound is not None:
+        levels = {float(level): level for level in map(Fraction, map(str, request["levels"]))}
+        level = levels.get(record.at_most)
+        given: dict[str, Any] = {"beta": beta, "spent": charge.spent, "fixed": charge.charges == 1}
+        right = 1.0 if level is None else bound_level(plan, level, record.rows, **given)
+        if level is None or not record.certified or not 0 < record.rows <= rows or abs(record.bound - right) > _ROUNDING:
+            yield "interval", f"its bound is {record.bound:.6g}, and its level and its rows give {right:.6g}"
 
 
 def _check_grid(value: float, grid: int) -> Found:

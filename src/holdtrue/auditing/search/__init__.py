@@ -12,6 +12,7 @@ import numpy as np
 
 from holdtrue.accounting.divergences import Probabilities, approximate_max_divergence
 from holdtrue.auditing.findings import Finding, check_enough
+from holdtrue.auditing.learners import audit_learner
 from holdtrue.auditing.search.confidence_bounds import BoundRule, Distance, Pooled, Separate
 from holdtrue.auditing.search.events import Parts, Trial, largest_provable, prove_bound
 from holdtrue.auditing.search.outputs import MOST_SAMPLES, Run, measure_width
@@ -66,22 +67,34 @@ def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
 
 
 def audit_stability(  # noqa: PLR0913 - what is claimed, and how hard to try
-    run: Run,
-    left: object,
-    right: object,
+    run: Run | Any,  # noqa: ANN401 - or a learner
+    left: object = None,
+    right: object = None,
     *,
-    tv: Number,
+    tv: Number | None = None,
+    gamma: Number | None = None,
+    bounds: Any = (0, 1),  # noqa: ANN401 - a pair, or one for each column
+    outputs: tuple[Number, Number] = (0, 1),
+    table: int = 20,
     samples: int = 10**6,
     confidence: Number = 0.95,
     rows: int = 1,
     search: Number = 0.4,
     bits: Bits = SYSTEM,
 ) -> Finding:
-    """Look for an event whose probability moves by more than ``tv`` between two neighbours.
+    """Look for an event whose probability moves by more than ``tv`` between two neighbours; or for a larger ``gamma``.
+
+    With ``gamma`` the first argument is a learner with ``fit`` and ``predict``, of which it is claimed that one row moves no
+    prediction by more: tables of ``table`` rows within ``bounds`` and ``outputs`` that differ in one row are tried, 1,000
+    at random and 100 by hill climbing (V5). What is found is exact, so that it can refute; it never proves.
 
     Law: the lower bound is above the true total variation of this pair with probability at most 1 - confidence. Needs and
     fails as :func:`~holdtrue.auditing.audit_privacy`; with ``rows=k`` the claim is k tv, by the triangle inequality.
     """
+    if gamma is not None:
+        if tv is not None or left is not None or right is not None:
+            raise InvalidParameter.saying("gamma", "gamma takes a learner alone: leave out tv and the two tables")
+        return audit_learner(run, gamma=gamma, bounds=bounds, outputs=outputs, rows=table, bits=bits)
     sure = float(probability("confidence", confidence))
     claimed = min(1.0, count("rows", rows) * float(probability("tv", tv, zero=True, one=True)))
     _check_neighbours(left, right, rows=rows)

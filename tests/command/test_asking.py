@@ -58,6 +58,13 @@ def test_marginals_are_those_of_a_curator(call, place):
     out = place / "made.csv"
     assert "100 made rows of region, smoker, age" in call("synthesize", DATA, "--rows", 100, "--out", out).out
     assert len(out.read_text().splitlines()) == 101
+    declared = place / "declared.json"
+    declared.write_text('[{"age": "below 30"}, {"region": "N", "age": "below 30"}]')
+    told = call("marginals", DATA, "region", "age:30", "--workload", declared, "--questions", 3)
+    assert "region N, age below 30" in told.out
+    assert "left     21 questions" in told.out
+    declared.write_text("[")
+    assert "JSON file" in call("marginals", DATA, "region", "age:30", "--workload", declared).err
     few = call(*words, "--tables", "region,smoker", "--tables", "age", "--json")
     assert [len(table["values"]) for table in few.json["tables"]] == [9, 4]
 
@@ -140,7 +147,7 @@ def test_means_and_sums(call):
     assert per_head.low[0] <= 49_500 <= per_head.high[0]
     grouped = call(*words, "--by", "region", "--where", "smoker")
     assert "by region" in grouped.out
-    assert re.search(r"cost +\S+ mu", grouped.out)
+    assert re.search(r"cost +\d+ questions, \S+% of the budget \(\S+ mu", grouped.out)
 
 
 @pytest.mark.usefixtures("place")

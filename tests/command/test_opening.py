@@ -144,3 +144,21 @@ def test_bad_units_are_one_line_and_nothing_is_charged(call, rows):
         assert said in refused.err, refused.err
     with ht.Curator(rows / DATA, ledger=rows / "rows.ledger") as curator:
         assert not curator.history
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_second_purse_is_opened_and_told_by_every_subcommand(call):
+    words = ("--queries", 20, "--epsilon", 4, "--delta", 1e-6, "--iid")
+    kept = "predictions=6,epsilon=0.1,currency=draws"
+    plan = call("open", DATA, *words, "--reserve", kept, "--json").json["plan"]
+    assert (plan["purse"]["currency"], plan["purse"]["predictions"]) == ("draws", 6)
+    found = call("select", DATA, "old=age > 40", "young=age < 20", "--json").json
+    assert (found["certificate"]["purse"], found["certificate"]["left"]) == ("draws", 5.0)
+    assert "5 draws left to select, learn and predict" in call("budget", DATA).out
+    assert call("budget", DATA, "--json").json["reserve_unit"] == "draws"
+    assert "1 draw spent, 5 left" in call("verify", DATA).out
+    assert call("verify", DATA, "--json").json["purse"] == {"currency": "draws", "spent": 1.0, "left": 5.0}
+    assert "1 spent, 5 left of draws beside it" in " ".join(call("audit", "ledger", DATA).out.split())
+    second = ("--second-budget", "--ledger", "b.ledger")
+    for wrong in ("much", "predictions=6", "predictions=six,epsilon=0.1", "predictions=6,epsilon=0.1,currency=euros"):
+        assert call("open", DATA, *words, "--reserve", wrong, *second).code == 2

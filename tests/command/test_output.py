@@ -6,8 +6,9 @@ import sys
 import matplotlib as mpl
 import pytest
 from matplotlib import pyplot as plt
+from typer.testing import CliRunner
 
-from holdtrue.command import output
+from holdtrue.command import application, choose_command, output
 from holdtrue.command.output import (
     TICKER,
     check_page,
@@ -124,3 +125,17 @@ def test_a_failure_under_way_takes_the_bar_away(monkeypatch):
     with pytest.raises(KeyError), show_progress("reading"):
         raise KeyError
     assert TICKER.show is None
+
+
+def test_one_command_alone_is_what_it_is_among_all():
+    """The named subcommand is built without the others; its help is the same, and anything else is the whole command."""
+    runner = CliRunner()
+    names = [command.name or command.callback.__name__.replace("_", "-") for command in application.registered_commands]
+    for name in ("ask", "open", "r-squared", "theorem"):
+        assert name in names
+        alone = choose_command([name])
+        assert len(alone.registered_commands) == 1
+        words = [name, "--help"]
+        assert runner.invoke(alone, words).output == runner.invoke(application, words).output
+    for named in ([], ["--help"], ["plan"], ["key"], ["nothing"], ["--version"]):
+        assert choose_command(named) is application

@@ -164,3 +164,12 @@ def test_a_gate_that_cannot_be_planned_is_one_line(call, words, message):
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_reserve_for_predictions_is_planned_in_every_currency(call):
+    words = ("--rows", 100_000, "--queries", 100, "--epsilon", 4, "--delta", 1e-6)
+    told = call("plan", *words, "--reserve", "predictions=20,epsilon=0.1").out
+    assert "20 predictions of epsilon 0.1, counted in draws" in told
+    assert "in mu squared" in told
+    assert "in rho" in told
+    assert max(map(len, told.splitlines())) <= 125

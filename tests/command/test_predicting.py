@@ -73,6 +73,26 @@ def test_a_fit_prints_its_weights_and_is_charged_once(data):
     assert "number" in str(refusal("fit", data, "risk", "sick", "--mu", 0.5))
 
 
+def test_a_kept_fit_costs_nothing_and_each_prediction_of_it_does(data):
+    words = ("fit", data, "risk", "sick", "--kind", "logistic", "--feature", "age", "--release", "each", "--epsilon", 0.5)
+    done = command(*words)
+    assert done.exit_code == 0
+    assert "expected loss at most" in " ".join(done.stdout.split())
+    assert spent(data) == 0
+    told = printed(*words, "--basis", "fourier:8:2:7", "--method", "descent", "--replace")
+    assert (told["model"], told["features"]) == ("risk", ["age"])
+    assert printed("predict", data, "risk", "age=90")["label"] in (False, True)
+    cost = spent(data)
+    assert cost == pytest.approx(0.6239**2, rel=1e-3)
+    command("predict", data, "risk", "age=90")
+    assert spent(data) == cost
+    assert command("fit", data, "cut", "sick", "--kind", "thresholds", "--feature", "age", "--epsilon", 0.2).exit_code == 0
+    command("predict", data, "cut", "age=90")
+    assert {line["name"] for line in printed("models", data)["models"]} == {"risk", "cut"}
+    for wrong in ("waves", "fourier:8", "fourier:8:2:x", "polynomial:99"):
+        assert "basis" in str(refusal(*words, "--basis", wrong)) or "degree" in str(refusal(*words, "--basis", wrong))
+
+
 def test_training_costs_nothing_and_says_what_was_trained(data):
     done = command("train", data, *MODEL)
     assert done.exit_code == 0
@@ -245,3 +265,25 @@ def test_a_learned_rule_is_checked_by_one_more_question(data):
     found = printed("learn", data, "sick", "--stumps", "age=0:100", "--epsilon", 1, "--check", "--assume-realizable")
     assert found["checked"]["high"] < 0.1
     assert "never wrong" in found["certificate"]["theorem"]
+
+
+def test_a_class_is_trained_from_a_document(data, tmp_path):
+    (tmp_path / "class.json").write_text(
+        '{"class": "stumps", "bounds": [[0, 100]], "steps": 10, "columns": ["age"]}', encoding="utf-8"
+    )
+    given = ("--class", tmp_path / "class.json", "--order", "fixed", "--assume-realizable", "--parts", 50)
+    shown = command("train", data, "best", "sick", *given)
+    assert "V4.1" in shown.stdout or "certified" in shown.stdout
+    assert "certificate" in printed("train", data, "best", "sick", *given)
+    assert printed("predict", data, "best", "age=90", "--epsilon", 1)["label"] is True
+
+
+def test_a_learned_rule_and_a_student_are_evaluated(trained, tmp_path):
+    entry = printed("learn", trained, "sick", "--stumps", "age=0:100", "--epsilon", 0.5)["certificate"]["entry"]
+    found = printed("evaluate", trained, "--entry", entry)
+    assert found["low"] <= found["value"] <= found["bound"]
+    assert "errs on" in command("evaluate", trained, "--entry", entry).stdout
+    assert isinstance(refusal("evaluate", trained), ht.InvalidParameter)
+    pd.DataFrame({"age": [5.0, 95.0, 80.0], "bmi": [27.0, 27.0, 27.0]}).to_csv(tmp_path / "public.csv", index=False)
+    told = printed("distill", trained, "risk", tmp_path / "public.csv", tmp_path / "out.csv", "--epsilon", 0.5, "--check")
+    assert told["evaluation"]["bound"] > told["evaluation"]["value"]

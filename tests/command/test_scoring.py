@@ -205,9 +205,10 @@ def test_equal_outputs_give_a_paired_look_that_is_narrower(score, tmp_path):
     ids = [str(case) for case in range(number)]
     before, after = np.arange(number) % 2, np.arange(number) % 2
     after[:400:2] = 1
-    said = np.where(before == after, "same", "new")
+    said, few = np.where(np.arange(number) < 700, "new", "same"), np.where(before == after, "same", "new")
     table(tmp_path / "old.csv", before, outputs=["same"] * number, cases=ids)
     table(tmp_path / "new.csv", after, outputs=said, cases=ids)
+    table(tmp_path / "few.csv", after, outputs=few, cases=ids)
     assert score("old.csv", "--holdout", "e.holdout", "--create", "--looks", 5, "--name", "v1").code == 0
     told = json.loads(score("new.csv", "--holdout", "e.holdout", "--against", "v1", "--json").out)["against"]
     assert told["paired"]
@@ -216,6 +217,10 @@ def test_equal_outputs_give_a_paired_look_that_is_narrower(score, tmp_path):
     plain = json.loads(score("old.csv", "--holdout", "e.holdout", "--against", "v1", "--json").out)["against"]
     assert (plain["paired"], plain["looks_left"]) == (False, 2)  # where nothing differs, no look is taken
     assert told["high"] - told["low"] < 0.85 * (plain["high"] - plain["low"])
+    # Where two in a hundred differ no look can tell more than that: it is said, and not charged.
+    free = json.loads(score("few.csv", "--holdout", "e.holdout", "--against", "v1", "--json").out)["against"]
+    assert (free["paired"], free["looks_left"]) == (False, 1)
+    assert (free["low"], free["high"]) == (-0.02, 0.02)
 
 
 def test_the_paired_width_is_known_before_the_look():
@@ -332,10 +337,13 @@ def test_a_gate_is_created_private_or_with_bounds_and_bets(score, tmp_path):
     private = ("--holdout", "p.holdout")
     made = score("fair.csv", *private, "--create", "--looks", 5, "--yes", 3, "--hits", "--private", "--epsilon", 4, "--json")
     assert made.code == 0
-    assert json.loads(made.out)["verdict"]["private"]  # the first look: its score is what others are compared with
+    assert json.loads(made.out)["looks_left"] == 5  # the first incumbent is taken: no look, no yes
     yes = json.loads(score("good.csv", *private, "--json").out)
-    assert (yes["yes"], yes["verdict"]["looks_left"], yes["verdict"]["gain"]["low"] > 0) == (True, 3, True)
-    assert score("good.csv", *private, "--incumbent").code == 2
+    assert (yes["yes"], yes["verdict"]["looks_left"], yes["verdict"]["yes_left"]) == (True, 4, 2)
+    assert yes["verdict"]["private"]
+    assert score("good.csv", *private, "--incumbent").code == 1  # kept once more
+    for name, values in {"fair": FAIR, "good": GOOD}.items():  # of the others a gate is open
+        table(tmp_path / f"{name}.csv", values, cases=[f"new {case}" for case in IDS])
     bounds = ("--holdout", "b.holdout", "--tells", "bounds", "--gain", 0.1, "--discordant", 0.2)
     assert score("fair.csv", *bounds, "--create", "--looks", 5, "--yes", 3, "--private").code == 2
     assert score("fair.csv", *bounds, "--create", "--looks", 5, "--yes", 3).code == 0
@@ -386,10 +394,17 @@ def test_plan_holdout_prints_a_plan_or_a_table_of_sizes(monkeypatch, capsys):
     assert json.loads(said.out) == json.loads(encode(ht.plan_holdout(cases=5000, looks=200, overfits=5, private=False)))
     code, said = plan()
     made = [ht.plan_holdout(cases=size, looks=looks) for size in (1_000, 5_000, 20_000) for looks in (50, 500)]
-    lines = said.out.splitlines()[2:8]
-    for line, expected in zip(lines, made, strict=True):
-        assert f"*±{expected.alpha:.3f}" in line
-        assert f"±{expected['gate'].alpha:.3f}" in line
+    lines = said.out.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    told = {line[: len("guess-and-check")].strip(): line[len("guess-and-check") :].split() for line in lines[:-1]}
+    assert told["cases"] == [f"{expected.cases:,}" for expected in made]
+    assert told["looks"] == [f"{expected.looks}" for expected in made]
+    for place, expected in enumerate(made):
+        for line in expected:
+            width = "-" if line.alpha is None else f"±{line.alpha:.3f}"
+            assert told[line.mode][place] == ("*" if line.mode == expected.mode else "") + width
+    code, said = plan(*(word for size in range(1000, 8000, 1000) for word in ("--cases", size)), "--looks", 50)
+    assert (said.out.count("cases  "), said.out.count("*±")) == (2, 7)
     code, said = plan("--cases", 5000, "--looks", 5, "--yes", 9)
     assert (code, "at most 5, the looks" in said.err) == (2, True)
 
@@ -406,3 +421,23 @@ def test_clusters_of_a_file_count_once(score, tmp_path):
     assert score("a.csv", *named).code == 0
     assert "--cluster must be given as when the holdout was created" in score("a.csv", *named[:2]).err
     assert json.loads(score("a.csv", *named, "--json").out)["score"]["looks_left"] == 6
+
+
+def test_budget_history_and_report_of_a_holdout_spend_no_look(score, call, tmp_path):
+    table(tmp_path / "fair.csv", FAIR)
+    table(tmp_path / "good.csv", GOOD)
+    made = score("fair.csv", "--holdout", "g.holdout", "--create", "--looks", 5, "--yes", 3, "--hits", "--unseen")
+    assert "a yes needs a score" in " ".join(made.out.split())  # how wide it is, where it is fixed
+    assert score("good.csv", "--holdout", "g.holdout").code == 0
+    for _ in range(2):
+        told = json.loads(call("budget", "g.holdout", "--json").out)
+        assert (told["looks_left"], told["yes_left"], told["closed"], told["unit"]) == (4, 2, False, "looks")
+    shown = call("budget", "g.holdout").out
+    assert "4 of 5 left" in shown
+    assert "none is kept" in shown
+    lines = json.loads(call("history", "g.holdout", "--json").out)["history"]
+    assert [line["cost"] for line in lines] == [0, 1]
+    assert call("report", "g.holdout", "out.html").code == 0
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "It keeps no privacy" in page
+    assert "1 of 5 looks spent" in page

@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import holdtrue as ht
@@ -236,3 +237,48 @@ def test_the_demonstration_refuses_a_port_that_cannot_be(run, port):
     done = run("demo", "--port", port)
     assert (done.code, done.out) == (2, "")
     assert "port" in done.err
+
+
+def write_people(place, *, seed=1):
+    random = np.random.default_rng(seed)
+    pd.DataFrame({"age": random.integers(0, 99, 2_000), "smoker": random.random(2_000) < 0.2}).to_csv(place, index=False)
+
+
+def test_data_is_registered_from_a_shell_with_its_width_and_retired_for_good(run, tmp_path):
+    write_people(tmp_path / "My People.csv")
+    made = run("register", "My People.csv", "--queries", 30, "--epsilon", 1, "--delta", 1e-6, "--iid")
+    assert (made.code, "registered my-people" in made.err) == (0, True)
+    assert "of the population" in made.out
+    assert "of these rows, whether or not" in made.out
+    again = run("register", "My People.csv", "--name", "other", "--queries", 30, "--epsilon", 1, "--delta", 1e-6)
+    assert (again.code, "these rows already have a budget, as the dataset my-people" in again.err) == (3, True)
+    settings = Settings(home=tmp_path / ".holdtrue")
+    database = open_database(settings)
+    registry = Registry(settings, database, Metrics())
+    try:
+        registry.open_all()
+        assert registry.open_dataset("my-people").curator.ask("smoker").certificate.cost > 0
+        assert run("retire", "my-people").code == 0
+        until = time.monotonic() + 20
+        while registry.datasets.get("my-people") is not None and time.monotonic() < until:
+            time.sleep(0.05)
+        with pytest.raises(ht.UnknownName, match="was retired by its owner"):
+            registry.open_dataset("my-people")
+        assert (registry.list_datasets(), registry.ready) == ([], True)
+    finally:
+        registry.close()
+        database.close()
+    # Neither the name nor the rows get another budget.
+    taken = run("register", "My People.csv", "--queries", 30, "--epsilon", 1, "--delta", 1e-6)
+    assert (taken.code, "already a dataset of that name" in taken.err) == (3, True)
+    rows = run("register", "My People.csv", "--name", "other", "--queries", 30, "--epsilon", 1, "--delta", 1e-6)
+    assert (rows.code, "these rows already have a budget" in rows.err) == (3, True)
+    assert run("retire", "nobody").code == 2
+
+
+def test_a_service_that_listens_to_all_says_whom_it_answers():
+    everywhere = "0.0.0.0"  # noqa: S104 - looked at, not bound to
+    assert Settings(home="x", host=everywhere).answers_itself_alone
+    assert not Settings(home="x", host=everywhere, hosts=("localhost", "data.example.org")).answers_itself_alone
+    assert not Settings(home="x", host=everywhere, hosts=("*",)).answers_itself_alone
+    assert not Settings(home="x").answers_itself_alone

@@ -1,9 +1,10 @@
 """The ``holdtrue`` command."""
 
+import copy
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -23,15 +24,16 @@ from holdtrue.command import (
     serving,
     theorems,
 )
+from holdtrue.command.examples import add_examples
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
 
 application = typer.Typer(
     name="holdtrue",
-    help="A curator for a dataset: ask as often as you like. Rows stay private, and answers hold for the population.",
+    help="A curator for a dataset: ask, look, ask again. Rows stay private, and answers hold for the population.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 application.command(rich_help_panel="Begin")(serving.demo)
@@ -60,7 +62,7 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     ),
     "Score": (scoring.score, leaderboards.certify, leaderboards.submit, leaderboards.standings),
     "Look back": (history.budget, history.history, history.verify, history.report),
-    "Share": (serving.serve, agents.mcp),
+    "Share": (serving.serve, serving.register, serving.retire, agents.mcp),
 }
 for _panel, _verbs in _PANELS.items():
     for _verb in _verbs:
@@ -68,6 +70,7 @@ for _panel, _verbs in _PANELS.items():
 application.add_typer(auditing.application, name="audit", rich_help_panel="Look back")
 application.add_typer(serving.keys, name="key", rich_help_panel="Share")
 application.add_typer(serving.ledgers, name="ledger", rich_help_panel="Share")
+add_examples(application)
 
 
 def _print_version(wanted: bool) -> None:
@@ -91,6 +94,18 @@ def _tell_warning(message: Warning | str, category: type[Warning], *_place: obje
     typer.echo(f"warning: {printable(str(message)) if own else category.__name__}", err=True)
 
 
+def choose_command(named: Sequence[str]) -> typer.Typer:
+    """Return the application, of one subcommand only where it is the one that is named: the others take time to build."""
+    one = copy.copy(application)
+    one.registered_groups = []
+    one.registered_commands = [
+        command
+        for command in application.registered_commands
+        if command.callback is not None and [command.name or command.callback.__name__.replace("_", "-")] == list(named)
+    ]
+    return one if one.registered_commands else application
+
+
 def main() -> None:
     """Run the command; an error is one line on standard error, and Holdtrue's own errors have an exit code each.
 
@@ -98,7 +113,7 @@ def main() -> None:
     """
     warnings.showwarning = _tell_warning
     try:
-        application()
+        choose_command(sys.argv[1:2])()
     except HoldtrueError as error:
         entry = f" (charged as entry {error.entry})" if isinstance(error, ReleaseError) and error.entry is not None else ""
         typer.echo(f"error: {printable(str(error))}{entry}", err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from msgspec import UnsetType
 
-from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress
+from holdtrue.command.output import Json, count_units, print_json, print_lines, print_table, show_progress
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, Source, open_curator, open_view
 from holdtrue.errors import InvalidParameter, RequestError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.hypotheses import HypothesisClass
     from holdtrue.queries.cards import Card, Label
-    from holdtrue.records import Answer, Certificate, Interval, Means, Response, Table
+    from holdtrue.records import Answer, Certificate, Interval, Means, Response, Table, Workload
     from holdtrue.requests import Cut
 
 __all__ = [
@@ -53,6 +53,7 @@ Key = Annotated[
 ]
 Analyst = Annotated[str | None, typer.Option(help="Who asks, as recorded in the ledger.")]
 
+_SHOWN = 20
 _GROUP = "A column with public labels, or a number or date cut at points: age:18,30,65."
 _MOMENTS = ("date", "timestamp")
 By = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=_GROUP)]
@@ -62,7 +63,7 @@ Keys = Annotated[
 ]
 _BOUNDED = re.compile(r"(.+)=([^=:]+):([^=:]+)", re.DOTALL)
 _BOUNDS = "COLUMN=LOW:HIGH"
-_CLAMPED = "the mean of a number; values below 0 count as 0, above 1 as 1"
+_CURRENCIES = {"mu": "mu squared", "rho": "rho", "draws": "draws"}
 _CANDIDATE = re.compile(r"([^\s=<>!'\"()]+)=(?!=)(.+)", re.DOTALL)
 
 
@@ -75,6 +76,7 @@ def ask(
     deduce_first: Annotated[
         bool, typer.Option("--deduce-first", help="Pay nothing where the answer follows from earlier ones.")
     ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why the interval is as wide as it is.")] = False,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -96,9 +98,11 @@ def ask(
         if as_json:
             print_json(answers[0] if len(answers) == 1 else {"answers": answers})
         elif len(answers) == 1:
-            _print_answer(questions[0], answers[0], curator)
+            _print_answer(questions[0], answers[0], curator, explain=explain)
         else:
             _print_answers(questions, answers, curator)
+            if explain:
+                print_lines("", [("this wide", answers[0].explain(curator.plan))])
 
 
 def _ask_by(
@@ -163,6 +167,11 @@ def marginals(
     margins: Annotated[
         bool, typer.Option("--margins", help="Declare the sums over all labels of some columns with the tables.")
     ] = False,
+    questions: Annotated[int, typer.Option(help="What each table costs, in questions: more make noise less.")] = 2,
+    workload: Annotated[
+        Path | None,
+        typer.Option(help='A JSON file with questions to declare before the draw: [{"sex": "F", "region": "N"}, ...].'),
+    ] = None,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -170,8 +179,10 @@ def marginals(
     as_json: Json = False,
 ) -> None:
     """Ask for the tables of every two columns, or every three, in one request at two questions each."""
+    declared = None if workload is None else _read_workload(workload)
     with open_curator(data, ledger, rehash=rehash) as curator:
-        given: dict[str, Any] = {"margins": margins, "key": key, "analyst": analyst}
+        given: dict[str, Any] = {"margins": margins, "questions": questions, "workload": declared}
+        given |= {"key": key, "analyst": analyst}
         given["columns"] = [_read_cut_column(column, curator.card) for column in columns or ()] or None
         given["keys"] = dict(_read_keys(each, curator.card) for each in keys or ()) or None
         chosen: Any = tables[0] if tables in (["pairs"], ["triples"]) else [each.split(",") for each in tables]
@@ -181,9 +192,31 @@ def marginals(
             print_json(found)
             return
         print_table(("table", "cells"), [[", ".join(each.columns), f"{len(each):,}"] for each in found], right=("cells",))
+        if found.workload:
+            _print_workload(found.workload)
         lines = [("cost", _say_cost(found.certificate, curator, repeated=found.repeated))]
         lines += [("left", f"{curator.budget.asks:,} questions"), ("receipt", print_receipt(found.certificate))]
         print_lines(found.brief, lines)
+
+
+def _read_workload(path: Path) -> Any:  # noqa: ANN401 - what the file holds, which the curator checks
+    import json
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        message = 'a JSON file with a list of questions, such as [{"sex": "F"}]'
+        raise InvalidParameter("--workload", str(path), message) from None
+
+
+def _print_workload(told: "Workload") -> None:
+    """Print the first declared questions with their ends; --json has all of them."""
+    ends = [each.interval or each.sample_interval for each in told]
+    numbers = zip(told.names, told.values, ends, strict=True)
+    rows = [[name, *(f"{each:.4f}" for each in (value, both.low, both.high))] for name, value, both in numbers]
+    print_table(("question", "share", "low", "high"), rows[:_SHOWN], right=("share", "low", "high"))
+    if len(rows) > _SHOWN:
+        typer.echo(f"and {len(rows) - _SHOWN:,} questions more; --json prints all of them")
 
 
 def synthesize(
@@ -214,8 +247,8 @@ def mean(
     data: Data,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")],
     *,
-    low: Annotated[float, typer.Option(help="The least that a value counts.")],
-    high: Annotated[float, typer.Option(help="The most that a value counts.")],
+    low: Annotated[float | None, typer.Option(help="The least that a value counts. Default: the card's bound.")] = None,
+    high: Annotated[float | None, typer.Option(help="The most that a value counts. Default: the card's bound.")] = None,
     by: By = None,
     where: Where = None,
     keys: Keys = None,
@@ -447,19 +480,11 @@ def preview(source: Source, questions: Questions, *, as_json: Json = False) -> N
     """Show what questions would cost and how wide their intervals would be. Free; nothing is asked."""
     with open_view(source) as desk:
         previews = [desk.preview(question) for question in questions]
-        unit, card = desk.budget.unit, desk.card
     if as_json:
         print_json(previews[0] if len(previews) == 1 else {"previews": previews})
         return
     for seen in previews:
-        cost = "nothing: asked before" if seen.repeated else f"{seen.cost:.3g} {unit}; {seen.left:.3g} left"
-        wide = "no interval: rows not declared independent draws" if seen.alpha is None else f"within {seen.alpha:.4g}"
-        wide = {"low": "lower end ", "high": "upper end "}.get(seen.side, "") + wide
-        wide += "" if seen.population is None else f"; {seen.population}"
-        lines = [("population", wide), ("these rows", f"within {seen.sample_alpha:.4g}"), ("cost", cost)]
-        if seen.follows is not None:
-            lines.append(("follows", f"{seen.follows.low:.4g} to {seen.follows.high:.4g} from earlier answers"))
-        print_lines(seen.text, lines + ([("note", _CLAMPED)] if _is_number(seen.text, card) else []))
+        print_lines(seen.text, seen.list_facts().items())
 
 
 def deduce(source: Source, questions: Questions, *, as_json: Json = False) -> None:
@@ -505,7 +530,9 @@ def _check_columns(named: dict[str, str], curator: "Curator") -> None:
             raise InvalidParameter("candidate", f"{name}={query}", expected)
 
 
-def _print_answer(question: str, answer: "Answer", curator: "Curator") -> None:
+def _print_answer(question: str, answer: "Answer", curator: "Curator", *, explain: bool) -> None:
+    from holdtrue.curator.budget import CLAMPED
+
     lines = [
         ("answer", f"{answer.value:.4g}"),
         ("population", _print_ends(answer.interval) if answer.interval else f"no interval: {answer.reason}"),
@@ -514,7 +541,9 @@ def _print_answer(question: str, answer: "Answer", curator: "Curator") -> None:
         ("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"),
         ("receipt", print_receipt(answer.certificate)),
     ]
-    print_lines(question, lines + ([("note", _CLAMPED)] if _is_number(question, curator.card) else []))
+    if explain:
+        lines.insert(3, ("this wide", answer.explain(curator.plan)))
+    print_lines(question, lines + ([("note", CLAMPED)] if _is_number(question, curator.card) else []))
 
 
 def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Curator") -> None:
@@ -524,7 +553,7 @@ def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Cura
             f"{answer.value:.4g}",
             _print_ends(answer.interval) if answer.interval else "no interval",
             _print_ends(answer.sample_interval),
-            "nothing: asked before" if answer.repeated else "",
+            "free" if answer.repeated else "",
         )
         for question, answer in zip(questions, answers, strict=True)
     ]
@@ -533,6 +562,7 @@ def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Cura
     fresh = {answer.certificate.entry: answer.certificate for answer in answers if not answer.repeated}
     lines = [("no interval", reason) for reason in reasons]
     lines += [("cost", _say_cost(certificate, curator, repeated=False)) for certificate in fresh.values()]
+    lines += [("free", "nothing: asked before")] if any(answer.repeated for answer in answers) else []
     lines.append(("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"))
     kept = {answer.certificate.entry: print_receipt(answer.certificate) for answer in answers}
     print_lines("", lines + [("receipt", receipt) for receipt in kept.values()])
@@ -544,10 +574,9 @@ def _print_ends(interval: "Interval") -> str:
 
 def list_costs(response: "Response", curator: "Curator") -> list[tuple[str, str]]:
     """Return the lines about a response's cost: what it cost, what is left of the reserve, and its receipt."""
-    budget = curator.budget
     return [
         ("cost", _say_cost(response.certificate, curator, repeated=response.repeated)),
-        ("left", f"{budget.reserve:.3g} {budget.unit} to select, learn and predict"),
+        ("left", f"{_say_reserve(curator)} in reserve to select, learn and predict"),
         ("receipt", print_receipt(response.certificate)),
     ]
 
@@ -556,7 +585,26 @@ def _say_cost(certificate: "Certificate", curator: "Curator", *, repeated: bool)
     about = f"; population: {certificate.population}" if certificate.population else ""
     if repeated:
         return f"nothing: asked before{about}"
-    return f"{certificate.cost:.3g} {curator.budget.unit}; {certificate.left:.3g} left{about}"
+    unit = _CURRENCIES.get(certificate.purse or "", curator.budget.unit)
+    if (certificate.purse or "mu") != "mu":
+        return f"{count_units(certificate.cost, unit)}; {certificate.left:.3g} left{about}"
+    told = f"{_say_worth(certificate.cost, curator)} ({certificate.cost:.3g} {unit})"
+    return f"{told}{about}"
+
+
+def _say_reserve(curator: "Curator") -> str:
+    budget = curator.budget
+    return _say_worth(budget.reserve, curator) if budget.purse is None else count_units(budget.reserve, budget.reserve_unit)
+
+
+def _say_worth(cost: float, curator: "Curator") -> str:
+    """Return a cost in words: in questions, and in percent of the whole budget."""
+    from holdtrue.exact import amount
+
+    each, cap = amount(curator.plan.cost), curator.budget.cap
+    worth, share = cost / each if each else 0.0, 100 * cost / cap if cap else 0.0
+    number = f"{worth:,.0f}" if abs(worth - round(worth)) < 0.005 or worth >= 100 else f"{worth:.2f}"  # noqa: PLR2004
+    return f"{number} question{'' if number == '1' else 's'}, {share:.2g}% of the budget"
 
 
 def print_receipt(certificate: "Certificate") -> str:

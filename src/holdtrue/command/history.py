@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdtrue.command.output import Json, check_page, print_json, print_lines, print_table, show_progress, write_file
-from holdtrue.command.paths import Source, find_ledger, hide_password, name_missing, open_view
+from holdtrue.command.output import (
+    Json,
+    check_page,
+    count_units,
+    print_json,
+    print_lines,
+    print_table,
+    show_progress,
+    write_file,
+)
+from holdtrue.command.paths import Source, find_ledger, hide_password, name_missing, open_existing, open_view
 from holdtrue.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from holdtrue.curator.history import Line
+    from holdtrue.ledgers import Ledger
 
 __all__ = ["budget", "history", "read_receipt", "report", "verify"]
 
@@ -21,18 +31,27 @@ _RECEIPT = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
 def budget(source: Source, *, as_json: Json = False) -> None:
-    """Show what is spent and what is left, over all analysts."""
+    """Show what is spent and what is left, over all analysts; of a holdout, how many looks and how wide they are.
+
+    Costs nothing.
+    """
+    with open_existing(source) as (where, ledger, is_holdout):
+        if is_holdout:
+            _show_looks(where, ledger, as_json=as_json)
+            return
     with open_view(source) as view:
         found, plan = view.budget, view.plan
     if as_json:
         numbers = {name: getattr(found, name) for name in ("unit", "cap", "spent", "left", "asks", "reserve")}
+        if found.purse is not None:
+            numbers |= {"purse": found.purse, "reserve_unit": found.reserve_unit}
         print_json(numbers | {"queries": plan.queries, "epsilon": plan.epsilon, "delta": plan.delta})
         return
     share = f" ({found.spent / found.cap:.1%})" if found.cap else ""
     lines = [
         ("questions", f"{found.asks:,} of {plan.queries:,} left"),
         ("spent", f"{found.spent:.4g} of {found.cap:.4g} {found.unit}{share}"),
-        ("reserve", f"{found.reserve:.3g} {found.unit} left to select, learn and predict"),
+        ("reserve", f"{count_units(found.reserve, found.reserve_unit)} left to select, learn and predict"),
     ]
     if plan.epsilon is not None:
         slack = f", delta {plan.delta:.3g}" if plan.delta else ""
@@ -40,12 +59,29 @@ def budget(source: Source, *, as_json: Json = False) -> None:
     print_lines(hide_password(view.where), lines)
 
 
+def _show_looks(where: str, ledger: "Ledger", *, as_json: bool) -> None:
+    """Print what a holdout may still tell."""
+    from holdtrue.holdouts.ledger_views import read_budget
+
+    found = read_budget(ledger)
+    if as_json:
+        print_json(found)
+        return
+    closed = "; it is closed" if found.closed else ""
+    lines = [("looks", f"{found.looks_left:,} of {found.looks:,} left{closed}")]
+    if found.yes is not None:
+        lines.append(("yes", f"{found.yes_left:,} of {found.yes:,} left"))
+    kept = f"{found.spent:.4g} of {found.cap:.4g} {found.unit} spent" if found.private else "none is kept"
+    print_lines(hide_password(where), [("mode", found.mode), *lines, ("width", found.width), ("privacy", kept)])
+
+
 def history(source: Source, *, as_json: Json = False) -> None:
     """Show every charge and its response, oldest first."""
     from holdtrue.curator.history import history_of
+    from holdtrue.holdouts.ledger_views import list_looks
 
-    with open_view(source) as view:
-        lines = history_of(view.ledger)
+    with open_existing(source) as (_, ledger, is_holdout):
+        lines = list_looks(ledger) if is_holdout else history_of(ledger)
     if as_json:
         print_json({"history": lines})
     elif lines:
@@ -79,7 +115,10 @@ def verify(
     newest = f"{found.entries}:{found.head}"
     spent, left = amount(found.spent), amount(found.left)
     if as_json:
-        counted = {"entries": found.entries, "charges": found.charges, "spent": spent, "left": left}
+        counted: dict[str, object] = {"entries": found.entries, "charges": found.charges, "spent": spent, "left": left}
+        if found.purse is not None:
+            names = ("currency", "spent", "left")
+            counted["purse"] = dict(zip(names, (found.purse[0], *map(amount, found.purse[1:])), strict=True))
         print_json({"whole": True, "ledger_id": found.ledger_id} | counted | {"receipt": newest, "compared": len(receipts)})
         return
     compared = f"with {len(receipts)} receipt{'s' * (len(receipts) != 1)}"
@@ -87,9 +126,11 @@ def verify(
         ("whole", f"{found.entries:,} entries, {found.charges:,} of them charges"),
         ("compared", compared if receipts else "with no receipt; give --receipt to detect a rollback"),
         ("spent", f"{spent:.4g}, {left:.4g} left"),
-        ("receipt", newest),
     ]
-    print_lines(hide_password(where), lines)
+    if found.purse is not None:
+        currency, *totals = found.purse
+        lines.append(("purse", f"{count_units(amount(totals[0]), currency)} spent, {amount(totals[1]):.4g} left"))
+    print_lines(hide_password(where), [*lines, ("receipt", newest)])
 
 
 def report(
@@ -104,20 +145,24 @@ def report(
     It contains only what was already released.
     """
     from holdtrue.curator.history import history_of
+    from holdtrue.holdouts.ledger_views import make_report
     from holdtrue.reports import html_report
 
     check_page("OUT.html", out)
-    with open_view(source) as view:
-        lines = history_of(view.ledger)
-        page = html_report(
-            title=title or Path(hide_password(view.where)).stem,
-            plan=view.plan,
-            budget=view.budget,
-            history=lines,
-            receipt=view.ledger.head,
-            columns=view.card.list_columns(),
-            population=view.card.population,
-        )
+    with open_existing(source) as (where, ledger, is_holdout):
+        name, lines = title or Path(hide_password(where)).stem, history_of(ledger)
+        page = make_report(ledger, title=name) if is_holdout else None
+    if page is None:
+        with open_view(source) as view:
+            page = html_report(
+                title=name,
+                plan=view.plan,
+                budget=view.budget,
+                history=lines,
+                receipt=view.ledger.head,
+                columns=view.card.list_columns(),
+                population=view.card.population,
+            )
     write_file("OUT.html", out, page)
     if as_json:
         print_json({"report": str(out), "charges": len(lines)})

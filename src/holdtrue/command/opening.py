@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.queries.cards import Column
 
-__all__ = ["open_data"]
+__all__ = ["Reserve", "open_data", "print_opened", "read_card", "read_reserve"]
 
 _TABLES = ("types", "bounds", "labels")
 _PAIR = 2
@@ -49,7 +49,15 @@ Iid = Annotated[
         "--iid", help="Declare that the rows are independent draws from one population. Needed for population intervals."
     ),
 ]
-Reserve = Annotated[float, typer.Option(help="Share of the budget kept to select, learn and predict, from 0 to 1.")]
+Reserve = Annotated[
+    str,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of the budget kept to select, learn and predict, from 0 to 1; or the predictions it is kept for: "
+        "predictions=120,epsilon=0.1. They are counted in the currency that leaves most to questions, or in the one that "
+        "is named: currency=rho, draws or mu.",
+    ),
+]
 Uses = Annotated[int, typer.Option(help="How many uses share the reserve.")]
 Cap = Annotated[
     Literal["validity", "privacy"] | None,
@@ -140,7 +148,7 @@ def open_data(
     epsilon: Epsilon = None,
     delta: Delta = None,
     iid: Iid = False,
-    reserve: Reserve = 0.25,
+    reserve: Reserve = "0.25",
     uses: Uses = 10,
     cap: Cap = None,
     pure: Pure = False,
@@ -165,9 +173,9 @@ def open_data(
     """
     spark = check_spark(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
     where = place_ledger(data, ledger, on_spark=spark is not None)
-    declared = _read_card(card) if card is not None else {}
+    declared = read_card(card) if card is not None else {}
     declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
-    declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure, "side": side, "group": group}
+    declared |= {"reserve": read_reserve(reserve), "uses": uses, "cap": cap, "pure": pure, "side": side, "group": group}
     tables = read_tables(table or [])
     declared |= {"unit": unit}
     check_free(where)
@@ -182,10 +190,25 @@ def open_data(
         if as_json:
             print_json({"ledger": hide_password(where), "plan": curator.plan, "card": curator.card})
         else:
-            _print_opened(curator, where)
+            print_opened(curator)
+            typer.echo(f"created {hide_password(where)}", err=True)
 
 
-def _print_opened(curator: "Curator", where: str) -> None:
+def read_reserve(text: str) -> float | dict[str, object]:
+    """Return a share, or what predictions=120,epsilon=0.1 names."""
+    words = "a share from 0 to 1, or predictions=120,epsilon=0.1"
+    try:
+        if "=" not in text:
+            return float(text)
+        given = dict(piece.strip().split("=", 1) for piece in text.split(","))
+        numbers: dict[str, object] = {"predictions": int(given.pop("predictions")), "epsilon": float(given.pop("epsilon"))}
+    except (ValueError, KeyError):
+        raise InvalidParameter("reserve", text, words) from None
+    return numbers | given
+
+
+def print_opened(curator: "Curator") -> None:
+    """Print the plan, with its width, and the card."""
     card = curator.card
     listed = [column for columns in (card.columns, *(table.columns for table in card.tables)) for column in columns]
     lines = [(*named, _say_declared(column)) for named, column in zip(card.list_columns(), listed, strict=True)]
@@ -194,7 +217,6 @@ def _print_opened(curator: "Curator", where: str) -> None:
         typer.echo(f"{'unit':>10}  {card.unit}: {card.rows:,} units; intervals are about {card.population}")
     typer.echo(f"{'data':>10}  {len(lines)} columns, as the ledger now has them:\n")
     print_table(("column", "type", "declared"), lines)
-    typer.echo(f"created {hide_password(where)}", err=True)
 
 
 def _say_declared(column: "Column") -> str:
@@ -203,7 +225,7 @@ def _say_declared(column: "Column") -> str:
     return "; ".join(filter(None, (bounds, labels)))
 
 
-def _read_card(path: Path) -> dict[str, Any]:
+def read_card(path: Path) -> dict[str, Any]:
     """Return what a card file declares: types by column, bounds as pairs, labels as lists."""
     from holdtrue.engines.card_declaration import read_toml
 

@@ -20,6 +20,7 @@ __all__ = [
     "TICKER",
     "Json",
     "check_page",
+    "count_units",
     "print_json",
     "print_lines",
     "print_table",
@@ -33,7 +34,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 _PLOTS = (".svg", ".png", ".pdf")
 _PAGES = (".html", ".htm")
 _PATIENCE = 1.0
-_WIDTH = 160
+_WIDTH = 80
+_GAP, _NARROW_GAP = 3, 2  # between the columns of a table, and where it would be too wide
+_WORD = 20  # a longer word is broken before it takes the room of other columns
 
 
 def print_json(document: object) -> None:
@@ -51,18 +54,49 @@ def print_lines(title: str, lines: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Print a table with the columns named in ``right`` aligned right; colours only on a terminal."""
+    """Print a table with the columns named in ``right`` aligned right; colours only on a terminal.
+
+    It is as wide as the terminal at most: heads break between words first, then cells do, and words break last.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for head in heads:
-        table.add_column(head, justify="right" if head in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))  # Text, not markup: people wrote what is in it
-    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH).print(table)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    cells = [[printable(cell) for cell in row] for row in rows]
+    gap, widths = _fit_columns(heads, cells, width=console.width)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - _NARROW_GAP))
+    for head, width in zip(heads, widths, strict=True):
+        table.add_column(head, justify="right" if head in right else "left", overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))  # Text, not markup: people wrote what is in it
+    console.width = max(console.width, sum(widths) + gap * (len(widths) - 1))  # wider only where single letters do not fit
+    console.print(table)
+
+
+def _fit_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> tuple[int, list[int]]:
+    """Return the gap between the columns of a table, and their widths, which fit a width with their gaps."""
+    from rich.cells import cell_len
+
+    def longest(texts: Iterable[str]) -> int:
+        return max(map(cell_len, texts), default=1) or 1
+
+    columns = [[row[place] for row in rows] for place in range(len(heads))]
+    whole = [longest([head, *cells]) for head, cells in zip(heads, columns, strict=True)]
+    lower = [longest([*head.split(), *cells]) for head, cells in zip(heads, columns, strict=True)]
+    for gap, widths in ((_GAP, whole), (_GAP, lower), (_NARROW_GAP, lower)):
+        if sum(widths) + gap * (len(heads) - 1) <= width:
+            return gap, widths
+    room = max(width - _NARROW_GAP * (len(heads) - 1), len(heads))
+    words = [longest(" ".join([head, *cells]).split()) for head, cells in zip(heads, columns, strict=True)]
+    found = [min(each, _WORD) for each in words]
+    while sum(found) > room:  # not even the words fit: the longest are broken
+        found[found.index(max(found))] -= 1
+    wanting = sorted(range(len(heads)), key=lambda place: lower[place] - found[place])
+    for done, place in enumerate(wanting):
+        found[place] += max(0, min(lower[place] - found[place], (room - sum(found)) // (len(heads) - done)))
+    return _NARROW_GAP, found
 
 
 def save_plot(axes: "Axes", path: Path) -> None:
@@ -133,3 +167,8 @@ def show_progress(words: str) -> Iterator[None]:
         delay.cancel()
         delay.join()
         progress.stop()
+
+
+def count_units(number: float, unit: str) -> str:
+    """Return an amount with its unit: one draw, two draws, 0.02 rho."""
+    return f"{number:.3g} {'draw' if unit == 'draws' and number == 1 else unit}"

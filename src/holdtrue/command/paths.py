@@ -211,7 +211,7 @@ class LedgerView:
         repeated = self.index.has(part_of(query))
         counts: dict[str, Any] = {"draws": self.index.draws, "spent": self.ledger.spent, "repeated": repeated}
         counts["found"] = self._deduce(query) if self.plan.side == "both" else None
-        return preview_of(query, self.plan, population=self.card.population, **counts)
+        return preview_of(query, self.plan, card=self.card, asks=self.budget.asks, **counts)
 
     def deduce(self, text: str) -> "Deduction":
         """Return what follows from the ledger's answers."""
@@ -231,6 +231,17 @@ class LedgerView:
         from holdtrue.queries.parser import parse
 
         return AnsweredFacts(self.ledger, plan=self.plan, card=self.card, parse=partial(parse, card=self.card))
+
+
+@contextmanager
+def open_existing(source: str) -> "Iterator[tuple[str, Ledger, bool]]":
+    """Yield the place of a ledger, the ledger, and whether it is that of a holdout."""
+    where = find_ledger(source)
+    account = _open_existing(where)
+    try:
+        yield where, account, "holdout" in json.loads(account.terms.card)
+    finally:
+        account.close()
 
 
 @contextmanager

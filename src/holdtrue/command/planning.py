@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from holdtrue.codec import plain
+from holdtrue.command.opening import Reserve, read_reserve
 from holdtrue.command.output import Json, print_json, print_table, save_plot
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from holdtrue.planning.holdout_plan import HoldoutPlan
     from holdtrue.planning.learning import LearningPlan
     from holdtrue.planning.predicting import PredictionPlan
+    from holdtrue.planning.regression import RegressionPlan
     from holdtrue.planning.selecting import SelectionPlan
 
 __all__ = ["application"]
@@ -29,10 +31,15 @@ Epsilon = Annotated[float | None, typer.Option(help="Privacy, or a cap on it.")]
 Plot = Annotated[Path | None, typer.Option(help="Also save a plot in this file (.svg, .png or .pdf).", metavar="FILE")]
 
 _CASES, _LOOKS = (1_000, 5_000, 20_000), (50, 500)
+_ABREAST = 6  # sizes beside each other in 80 columns
 
 
 def _print_plan(
-    plan: "LearningPlan | SelectionPlan | PredictionPlan", *, as_json: bool, plot: Path | None, axes: "Axes | None"
+    plan: "LearningPlan | SelectionPlan | PredictionPlan | RegressionPlan",
+    *,
+    as_json: bool,
+    plot: Path | None,
+    axes: "Axes | None",
 ) -> None:
     if axes is not None and plot is not None:
         save_plot(axes, plot)
@@ -52,7 +59,7 @@ def plan_asking(
     beta: Beta = 0.05,
     epsilon: Epsilon = None,
     delta: Annotated[float | None, typer.Option(help="Privacy slack, with epsilon.")] = None,
-    reserve: Annotated[float, typer.Option(help="Share of the budget kept for other verbs.")] = 0.0,
+    reserve: Reserve = "0",
     uses: Annotated[int, typer.Option(help="How many uses share the reserve.")] = 10,
     shares: Annotated[float | None, typer.Option(help="Answers up to this share are to be narrowest.")] = None,
     side: Annotated[
@@ -78,7 +85,7 @@ def plan_asking(
         beta=beta,
         epsilon=epsilon,
         delta=delta,
-        reserve=reserve,
+        reserve=read_reserve(reserve),
         uses=uses,
         shares=shares,
         side=side,
@@ -94,6 +101,28 @@ def plan_asking(
     typer.echo(str(made))
     if compare:
         typer.echo(f"\n{compared}")
+
+
+@application.command("budget")
+def show_purchases(
+    *,
+    rows: Annotated[int, typer.Option(help="How many rows there are.")],
+    epsilon: Annotated[float, typer.Option(help="The privacy of everything that is ever released.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Its slack.")] = 1e-6,
+    beta: Beta = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Show what a privacy budget buys by each verb, if all of it is spent on that alone. Reads no data."""
+    from dataclasses import asdict
+
+    from holdtrue.planning.purchases import list_purchases
+
+    found = list_purchases(rows=rows, epsilon=epsilon, delta=delta, beta=beta)
+    if as_json:
+        print_json({"purchases": [asdict(each) for each in found]})
+        return
+    typer.echo(f"What epsilon {epsilon:g}, delta {delta:g} buys over {rows:,} rows, all of it spent on one line:\n")
+    print_table(("verb", "buys", "how good"), [(each.verb, each.buys, each.quality) for each in found])
 
 
 @application.command("learning")
@@ -175,6 +204,41 @@ def show_prediction_plan(
     _print_plan(made, as_json=as_json, plot=plot, axes=plot_prediction(made) if plot else None)
 
 
+@application.command("regression")
+def show_regression_plan(
+    *,
+    rows: Annotated[int | None, typer.Option(help="How many rows there are.")] = None,
+    excess: Annotated[float | None, typer.Option(help="The largest expected loss above the best model's.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Privacy of weights that are published once.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Instead of mu: privacy of each prediction.")] = None,
+    release: Annotated[
+        Literal["once", "each"] | None, typer.Option(help="Which privacy to compute where neither is given.")
+    ] = None,
+    radius: Annotated[float, typer.Option(help="The length of the weights that the model is compared with.")] = 1.0,
+    loss_lipschitz: Annotated[float, typer.Option(help="The largest slope of the loss.")] = 1.0,
+    predictor_lipschitz: Annotated[float, typer.Option(help="The largest length of a row's features.")] = 1.0,
+    smoothness: Annotated[
+        float | None, typer.Option(help="How fast the loss's slope may change: plans gradient steps instead.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Plan for fitting a linear model; give two of rows, excess, and one of mu and epsilon."""
+    from holdtrue.planning.regression import plan_regression
+
+    made = plan_regression(
+        rows=rows,
+        excess=excess,
+        mu=mu,
+        epsilon=epsilon,
+        release=release,
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        predictor_lipschitz=predictor_lipschitz,
+        smoothness=smoothness,
+    )
+    _print_plan(made, as_json=as_json, plot=None, axes=None)
+
+
 @application.command("holdout")
 def show_holdout_plan(
     *,
@@ -222,15 +286,18 @@ def show_holdout_plan(
 
 
 def _print_widths(plans: "list[HoldoutPlan]") -> None:
-    """Print a row for each size and a column for each mode; the chosen mode is marked."""
+    """Print a column for each size and a row for each mode, a few abreast; the chosen mode is marked."""
 
     def cell(made: "HoldoutPlan", mode: str) -> str:
         width = made[mode].alpha
         return f"{'*' if mode == made.mode else ''}{'-' if width is None else f'±{width:.3f}'}"
 
     modes = [line.mode for line in plans[0]]
-    rows = [(f"{made.cases:,}", f"{made.looks:,}", *(cell(made, mode) for mode in modes)) for made in plans]
-    print_table(("cases", "looks", *modes), rows, right=("cases", "looks", *modes))
+    for first in range(0, len(plans), _ABREAST):
+        shown = plans[first : first + _ABREAST]
+        cases = [f"{made.cases:,}" for made in shown]
+        rows = [(mode, *(cell(made, mode) for made in shown)) for mode in modes]
+        print_table(("cases", *cases), [("looks", *(f"{made.looks:,}" for made in shown)), *rows], right=cases)
     yes, overfits = _join_numbers(plans, "yes"), _join_numbers(plans, "overfits")
     typer.echo(
         "*: the best mode for these numbers; -: too few cases for any promise. "

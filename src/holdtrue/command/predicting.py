@@ -2,14 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdtrue.command.asking import Analyst, Key, list_costs
+from holdtrue.command.asking import Analyst, Key, list_costs, read_document
 from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress, write_file
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.records import FittedModel
+from holdtrue.requests import Basis, FitKind, Fourier, Polynomial
+
+if TYPE_CHECKING:
+    from holdtrue.hypotheses import HypothesisClass
+    from holdtrue.verbs.training import Model
 
 __all__ = ["distill", "evaluate", "fit", "models", "predict", "read_table", "train"]
 
@@ -37,6 +43,16 @@ def train(
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="A public label of a text column; repeat.")] = None,
     estimator: Kind = "logistic",
+    hypotheses: Annotated[
+        Path | None,
+        typer.Option("--class", metavar="FILE.json", help="A finite class, as JSON: its best on each part votes instead."),
+    ] = None,
+    realizable: Annotated[
+        bool, typer.Option("--assume-realizable", help="With --class: assume that some rule is never wrong.")
+    ] = False,
+    order: Annotated[
+        Literal["fixed"] | None, typer.Option(help="'fixed' declares that no value decides the order of the rows.")
+    ] = None,
     parts: Annotated[int, typer.Option(help="How many disjoint parts of the rows; each part has one vote.")] = 200,
     key: Annotated[
         str | None,
@@ -46,8 +62,10 @@ def train(
         ),
     ] = None,
     held_out: Annotated[
-        float | None, typer.Option(help="Share of the rows kept out of training, for holdtrue evaluate; needs --key.")
+        float | None,
+        typer.Option(help="Share of the rows kept out of training, to evaluate it; needs --key or --order."),
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of another model of the same name.")] = False,
     ledger: LedgerOption = None,
     rehash: RehashOption = False,
     as_json: Json = False,
@@ -55,15 +73,51 @@ def train(
     """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing and releases nothing."""
     with open_curator(data, ledger, rehash=rehash) as curator, show_progress("training"):
         given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "parts": parts}
-        model = curator.train(name, _make_estimator(estimator), key=key, held_out=held_out, **given)
+        given |= {"key": key, "order": order, "held_out": held_out, "assuming": "realizable" if realizable else None}
+        given["replace"] = replace
+        learner = _make_estimator(estimator) if hypotheses is None else None
+        model = curator.train(name, learner, hypotheses=_read_class(hypotheses), **given)
+    _print_model(model, as_json=as_json)
+
+
+def _print_model(model: "Model", *, as_json: bool) -> None:
+    """Print what is public about a model that was kept."""
     asked, columns = model.asked, list(model.columns)
+    proven = [] if asked.certificate is None else [("proven", asked.certificate)]
     if as_json:
         public = {"labels": None if asked.labels is None else list(asked.labels), "bounds": asked.bounds}
-        print_json({"model": name, "parts": asked.parts, "features": columns, "rows": asked.cut.sentence} | public)
+        facts = {"model": asked.name, "parts": asked.parts, "features": columns, "rows": asked.cut.sentence}
+        print_json(facts | public | ({} if asked.certificate is None else {"certificate": asked.certificate}))
         return
     gives = ", ".join(map(str, asked.labels)) if asked.labels else f"numbers in {asked.bounds}"
-    lines = [("parts", f"{parts:,}"), ("rows", asked.cut.sentence), ("reads", ", ".join(columns)), ("says", gives)]
-    print_lines(name, lines)
+    parts = [] if asked.cut.by == "whole" else [("parts", f"{asked.parts:,}")]
+    lines = [*parts, ("rows", asked.cut.sentence), ("reads", ", ".join(columns)), ("says", gives)]
+    print_lines(asked.name, [*lines, *proven])
+
+
+def _read_basis(text: str) -> Basis:
+    """Return the functions that a text names; InvalidParameter for any other text."""
+    word, *numbers = text.split(":")
+    try:
+        if word == "fourier":
+            pairs, scale, seed = numbers
+            return Fourier(int(pairs), float(scale), int(seed))
+        if word == "polynomial":
+            (degree,) = numbers
+            return Polynomial(int(degree))
+    except InvalidParameter:
+        raise
+    except ValueError:
+        pass
+    raise InvalidParameter("basis", text, "fourier:PAIRS:SCALE:SEED, such as fourier:64:2:7, or polynomial:DEGREE")
+
+
+def _read_class(path: Path | None) -> "HypothesisClass | None":
+    if path is None:
+        return None
+    from holdtrue.hypotheses import read_class
+
+    return read_class(read_document(path))
 
 
 def fit(
@@ -74,18 +128,35 @@ def fit(
     ],
     *,
     kind: Annotated[
-        Literal["ridge", "logistic", "huber", "hinge"],
-        typer.Option(help="ridge and huber for numbers, logistic and hinge for two labels."),
+        FitKind,
+        typer.Option(help="ridge, huber, squared-clipped: numbers; logistic, hinge: two labels; thresholds: one feature."),
     ] = "ridge",
     feature: Annotated[
         list[str] | None, typer.Option(help="A column of numbers or a yes-or-no question; repeat. Default: all numbers.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="A public label of a text column; repeat.")] = None,
-    mu: Annotated[float | None, typer.Option(help="Privacy of the weights. Default: a share of the reserve.")] = None,
+    mu: Annotated[
+        float | None, typer.Option(help="Privacy of the weights, or of each prediction. Default: a share of the reserve.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="With --release each: privacy of each prediction.")] = None,
+    release: Annotated[
+        Literal["once", "each"] | None,
+        typer.Option(help="once publishes the weights; each keeps them, and holdtrue predict is charged each time."),
+    ] = None,
+    method: Annotated[
+        Literal["minimiser", "descent"], typer.Option(help="A regularised minimiser, or gradient steps without one.")
+    ] = "minimiser",
+    basis: Annotated[
+        str | None,
+        typer.Option(
+            help="Functions of the features: fourier:PAIRS:SCALE:SEED, such as fourier:64:2:7, or polynomial:DEGREE."
+        ),
+    ] = None,
     radius: Annotated[float, typer.Option(help="The length of the weights that the model is compared with.")] = 1.0,
     strength: Annotated[
         float | None, typer.Option(help="Strength of the regulariser. Default: the best by the bound.")
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of another model of the same name.")] = False,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -93,10 +164,16 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Publish the weights of a linear model with noise. Features are clipped to the public bounds of their columns."""
+    functions = None if basis is None else _read_basis(basis)
     with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("fitting"):
-            given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "mu": mu}
-            found = curator.fit(name, kind, radius=radius, strength=strength, **given, key=key, analyst=analyst)
+            given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "mu": mu, "epsilon": epsilon}
+            given |= {"release": release, "method": method, "basis": functions, "radius": radius, "strength": strength}
+            given["replace"] = replace
+            found = curator.fit(name, kind, **given, key=key, analyst=analyst)
+        if not isinstance(found, FittedModel):
+            _print_model(found, as_json=as_json)
+            return
         if as_json:
             print_json(found)
             return
@@ -141,6 +218,7 @@ def predict(
             print_lines("", list_costs(found[-1], curator) if found else [("left", "no rows")])
         else:
             ends = [(f"{found.about}", f"{found.interval}")] if found.interval else []
+            ends += [] if found.proven is None else [("proven", found.proven)]
             print_lines(" ".join(values or ()), [(name, found.brief), *ends, *list_costs(found, curator)])
 
 
@@ -157,6 +235,7 @@ def distill(
     student: Kind = "logistic",
     epsilon: Epsilon = None,
     screen: ScreenOption = None,
+    check: Annotated[bool, typer.Option("--check", help="Ask one more question: how often the student errs.")] = False,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
     rehash: RehashOption = False,
@@ -168,21 +247,29 @@ def distill(
         with show_progress("buying labels"):
             given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "screen": screen}
             taught = curator.distill(name, rows, _make_estimator(student), **given, analyst=analyst)
+            errs = curator.evaluate(taught, analyst=analyst) if check else None
         said = [value.item() if hasattr(value, "item") else value for value in taught.predict(rows)]
         spent = curator.budget
     write_file("OUT.csv", out, "\n".join([name, *map(str, said)]) + "\n")
     if as_json:
-        print_json({"student": name, "labels": taught.labels, "rows": len(said), "left": spent.left})
+        checked = {} if errs is None else {"evaluation": errs}
+        print_json({"student": name, "labels": taught.labels, "rows": len(said), "left": spent.left} | checked)
         return
     lines = [("taught", f"with {taught.labels:,} labels"), ("wrote", f"{len(said):,} labels to {out}")]
-    print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.unit} to select, learn and predict")])
+    lines += [] if errs is None else [("its errors", errs.brief)]
+    print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.reserve_unit} to select, learn and predict")])
 
 
 def evaluate(
     data: Data,
-    name: Name,
-    at_most: Annotated[list[float], typer.Argument(metavar="SHARE", help="Shares of errors to certify, falling: 0.3 0.2.")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name of the model.")] = None,
+    at_most: Annotated[
+        list[float] | None, typer.Argument(metavar="SHARE", help="Shares of errors to certify, falling: 0.3 0.2.")
+    ] = None,
     *,
+    entry: Annotated[
+        int | None, typer.Option(help="Instead of a name: the entry of a learned rule or published model; one question.")
+    ] = None,
     epsilon: Epsilon = None,
     mu: Annotated[
         float | None, typer.Option(help="Privacy to spend on each share. Default: a share of the reserve.")
@@ -194,15 +281,21 @@ def evaluate(
     rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
-    """Certify how often a model's predictions err at most, on rows that train --held-out kept back."""
+    """Certify how often a model's predictions err at most, on rows that train --held-out kept back.
+
+    With --entry, ask how often a learned rule or a published model errs, for one question.
+    """
+    judged = name if entry is None else entry
+    if judged is None or (name is not None and entry is not None):
+        raise InvalidParameter.saying("name", "give the name of a model, or --entry and the number of an entry")
     with open_curator(data, ledger, rehash=rehash) as curator, show_progress("evaluating"):
         given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "beta": beta, "key": key, "analyst": analyst}
-        found = curator.evaluate(name, at_most=at_most, **given)
+        found = curator.evaluate(judged, at_most=at_most or None, **given)
         costs = list_costs(found, curator)
     if as_json:
         print_json(found)
     else:
-        print_lines(name, [("found", found.brief), ("about", found.about), *costs])
+        print_lines(found.model, [("found", found.brief), ("about", found.about), *costs])
 
 
 def models(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -14,6 +15,7 @@ from holdtrue.command.output import Json, print_json, print_lines
 from holdtrue.command.paths import check_free, hide_password
 from holdtrue.errors import (
     FingerprintMismatch,
+    InsufficientSamples,
     IntegrityError,
     InvalidParameter,
     PreconditionError,
@@ -30,6 +32,7 @@ __all__ = ["CaseId", "ClusterOf", "ResultsFile", "certify_gate", "score"]
 
 _NOT_BETTER = 1
 _NO_SCORE = "left out on a gate, which tells no score"
+_ADDRESS = re.compile(r"(?P<service>https?://[^?#]+?)(?:/v1)?/holdouts/(?P<name>[a-z][a-z0-9_-]*)/?")
 _ROUNDING = 1e-12
 
 
@@ -73,7 +76,12 @@ EveryEvalEver = Annotated[
 ]
 Model = Annotated[str | None, typer.Option(help="With --write-every-eval-ever: the model's id, developer/name.")]
 HoldoutLedger = Annotated[
-    str | None, typer.Option(metavar="LEDGER", help="The holdout's ledger, which counts the looks: a file.")
+    str | None,
+    typer.Option(
+        metavar="LEDGER",
+        help="The holdout's ledger, which counts the looks: a file, or the address of a service's holdout, "
+        "https://HOST/holdouts/NAME, with the key in HOLDTRUE_KEY.",
+    ),
 ]
 Create = Annotated[
     bool, typer.Option("--create", help="Create the holdout with the ids of these results. Refused if it exists.")
@@ -239,6 +247,8 @@ def certify_gate(
 
 def _look(made: "_ScoredSubmission", where: str, terms: dict[str, Any] | None) -> "_Report":
     """Take a look at a holdout; ``terms`` create it, and say what a gate of these terms finds."""
+    if where.startswith(("https://", "http://")):
+        return _look_at_service(made, where, create=terms is not None)
     finds = [] if terms is None else _say_gain(made.results.number, **terms)
     if terms is not None and terms["gain"] is None:
         terms = terms | {"discordant": None}
@@ -247,7 +257,34 @@ def _look(made: "_ScoredSubmission", where: str, terms: dict[str, Any] | None) -
             lines, document, better = _ask_gate(held, made, where, created=terms is not None)
         else:
             lines, document, better = _report_score(held, made, where)
-    return lines + finds, document, better
+        widths = [] if terms is None else [("width", held.width)]
+    return lines + widths + finds, document | dict(widths), better
+
+
+def _look_at_service(made: "_ScoredSubmission", address: str, *, create: bool) -> "_Report":
+    """Take a look at a holdout of a service, whose ids tell it which result is whose."""
+    from holdtrue.clients import connect
+
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise InvalidParameter.without_value("--holdout", "the address of a holdout, such as https://HOST/holdouts/NAME")
+    if create:
+        raise InvalidParameter.without_value("--create", "left out: its owner registers a holdout on the service's page")
+    local: dict[str, object] = {"--name": made.name, "--against": made.against, "--write-every-eval-ever": made.place}
+    local |= {"--confidence": made.confidence, "--incumbent": made.incumbent or None}
+    for option in (option for option, said in local.items() if said is not None):
+        raise InvalidParameter.without_value(option, "left out: a service keeps no submissions of the command")
+    key = os.environ.get("HOLDTRUE_KEY")
+    if not key:
+        raise InvalidParameter.without_value("HOLDTRUE_KEY", "set in the environment: the key that its owner gave you")
+    with connect(found["service"], key) as service:
+        held = service.holdout(found["name"])
+        given: dict[str, Any] = {"cases": made.results.values, "ids": made.results.ids, "name": made.known_as}
+        if held.card["mode"] in ("gate", "private gate"):
+            return _report_verdict(held.gate(**given, margin=made.margin))
+        said = held.score(**given)
+        lines, document = _say_score(said)
+        return lines, document, None
 
 
 def _check_terms(terms: dict[str, Any], *, create: bool) -> None:
@@ -265,7 +302,7 @@ def _say_gain(cases: int, *, discordant: float | None, **numbers: Any) -> list[t
 
     if discordant is None:
         return []
-    planned = ("looks", "yes", "beta", "private", "tells")
+    planned = ("looks", "yes", "beta", "tells")
     known = {name: numbers[name] for name in planned if numbers[name] is not None}
     plan = plan_holdout(cases=cases, discordant=discordant, **known)
     return [("finds", f"{plan.gate} By exact pairs; betting needs about a fifth more.")]
@@ -373,9 +410,7 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
     else:
         check_free(where)
         if terms["yes"] is not None:
-            known["metric"] = metric
-            if not terms["private"]:  # a private gate compares with released scores, the first one that of these results
-                known |= {"incumbent": results.values, "incumbent_name": made.known_as}
+            known |= {"metric": metric, "incumbent": results.values, "incumbent_name": made.known_as}
     try:
         known |= {"ids": results.ids, "cluster": results.clusters}
         held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
@@ -427,15 +462,7 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
         # Without outputs nothing but the scores can be compared, so single results are not kept.
         values = None if results.outputs is None else tuple(results.values.tolist())
         names.keep(Kept(made.name, found.certificate.entry, found.certificate.digest, values, results.outputs))
-    free = "; this one was free, as it was scored before" if found.repeated else ""
-    lines = [
-        ("score", f"{found.value:.4f}"),
-        ("interval", "none" if found.interval is None else f"{_say_ends(found.interval)}, for {found.about}"),
-        ("looks", f"{found.looks_left:,} of {found.looks:,} left{free}"),
-        ("in words", found.sentence),
-        ("receipt", print_receipt(found.certificate)),
-    ]
-    document: dict[str, Any] = {"score": found, "name": made.name, "sentence": found.sentence}
+    lines, document = _say_score(found, name=made.name)
     if made.place is not None and made.model is not None:
         write_aggregate(made.place, found, results, model=made.model, evaluation=Path(where).stem)
         lines.append(("written", str(made.place)))
@@ -449,6 +476,19 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
     ends = f"{known['low']:+.4f} to {known['high']:+.4f} ({100 * known['confidence']:.4g}%), for {known['about']}"
     lines.insert(-1, ("against", f"{verdict} than {before.name}: {ends}; by {how}"))
     return lines, document | {"against": {"name": before.name} | known, "better": better}, better
+
+
+def _say_score(found: "Score", *, name: str | None = None) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return a score in lines and as JSON."""
+    free = "; this one was free, as it was scored before" if found.repeated else ""
+    lines = [
+        ("score", f"{found.value:.4f}"),
+        ("interval", "none" if found.interval is None else f"{_say_ends(found.interval)}, for {found.about}"),
+        ("looks", f"{found.looks_left:,} of {found.looks:,} left{free}"),
+        ("in words", found.sentence),
+        ("receipt", print_receipt(found.certificate)),
+    ]
+    return lines, {"score": found, "name": name, "sentence": found.sentence}
 
 
 def _say_ends(ends: "Interval") -> str:
@@ -499,7 +539,11 @@ def _compare_submissions(held: "Holdout", made: _ScoredSubmission, found: "Score
     if not differ.any() or held.paired_width(differ) >= high - low:
         return known
     pair = None if made.known_as is None else f"{made.known_as} against {before.entry}"
-    paired = held.compare_cases(made.results.values, before.values, differ=differ, name=pair, analyst=made.analyst)
+    try:
+        paired = held.compare_cases(made.results.values, before.values, differ=differ, name=pair, analyst=made.analyst)
+    except InsufficientSamples:  # a look could not tell more than how often they can differ, which is known
+        most = float(differ.mean())
+        return known | {"low": max(low, -most), "high": min(high, most)}
     if paired.interval is None:
         return known
     ends = {"low": paired.interval.low, "high": paired.interval.high, "about": paired.about}
@@ -515,13 +559,10 @@ def _ask_gate(held: "Holdout", made: _ScoredSubmission, where: str, *, created: 
     if made.place is not None:
         raise InvalidParameter.without_value("--write-every-eval-ever", _NO_SCORE)
     results = made.results.values
-    if held.facts.private and made.incumbent:
-        raise InvalidParameter.without_value("--incumbent", "left out on a private gate, which keeps no submission")
-    if held.facts.private:
-        lines, document, better = _report_verdict(
-            held.gate(cases=results, margin=made.margin, name=made.known_as, analyst=made.analyst)
-        )
-        return lines, document, None if created else better
+    if held.facts.mode == "private gate" and not held.facts.rule:  # of a ledger whose yes release scores
+        if made.incumbent:
+            raise InvalidParameter.without_value("--incumbent", "left out on a private gate, which keeps no submission")
+        return _report_verdict(held.gate(cases=results, margin=made.margin, name=made.known_as, analyst=made.analyst))
     if made.incumbent and not created:  # kept once more
         with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:
             return _report_incumbent(again, created=False)

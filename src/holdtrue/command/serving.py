@@ -1,5 +1,6 @@
 """``holdtrue serve``, ``key``, ``ledger``, ``demo``: run the service, create keys, accept a restored ledger, demonstrate."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,19 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from holdtrue.command import opening
 from holdtrue.command.history import read_receipt
-from holdtrue.command.output import Json, print_json, print_table
+from holdtrue.command.output import Json, print_json, print_table, show_progress
 from holdtrue.errors import InvalidParameter, MissingExtra, printable
 
 if TYPE_CHECKING:
     from holdtrue.service.identity.api_keys import Key, Keyring
     from holdtrue.service.settings import Settings
 
-__all__ = ["PACKAGES", "demo", "keys", "ledgers", "serve"]
+__all__ = ["PACKAGES", "demo", "keys", "ledgers", "register", "retire", "serve"]
 
 _HOME = Path(".holdtrue")
 _DAY = 86_400
-PACKAGES = ("fastapi", "jwt", "limits", "uvicorn")
+PACKAGES = ("fastapi", "jwt", "limits", "prometheus_client", "uvicorn")
 
 Home = Annotated[
     Path | None,
@@ -50,6 +52,10 @@ def serve(
     ledger: Ledger = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on. [127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="The port; 0 picks a free one. [8000]")] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name by which others reach the service, such as data.example.org; repeat it."),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="The number of worker processes. [1]")] = None,
     tick: Annotated[
         float | None, typer.Option(help="Responses leave at multiples of this many seconds; 0 turns that off. [0.01]")
@@ -60,10 +66,89 @@ def serve(
 
     The first start creates the owner's key and shows it once.
     """
-    settings = _make_settings(config, home=home, ledger=ledger, host=host, port=port, workers=workers, tick=tick)
+    given: dict[str, Any] = {"home": home, "ledger": ledger, "host": host, "port": port, "workers": workers, "tick": tick}
+    settings = _make_settings(config, **given)
+    if allow_host:
+        hosts = tuple(dict.fromkeys((*settings.hosts, *allow_host)))
+        settings = _make_settings(config, **given, hosts=hosts)
     from holdtrue.service.http.serving import run_service
 
     run_service(settings)
+
+
+def register(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The file, in the folder that holds the service's home.")],
+    *,
+    name: Annotated[str | None, typer.Option(help="The dataset's name. Default: the file's.")] = None,
+    queries: opening.Queries = None,
+    alpha: opening.Alpha = None,
+    beta: opening.Beta = 0.05,
+    epsilon: opening.Epsilon = None,
+    delta: opening.Delta = None,
+    iid: opening.Iid = False,
+    reserve: opening.Reserve = "0.25",
+    cap: opening.Cap = None,
+    card: opening.CardFile = None,
+    header: opening.Header = None,
+    unit: opening.Unit = "row",
+    second_budget: opening.SecondBudget = False,
+    description: Annotated[str, typer.Option(help="What the data are, in a few words.")] = "",
+    home: Home = None,
+    ledger: Ledger = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Register data with the service in this folder, whether or not it runs. Its plan cannot be changed later."""
+    document: dict[str, Any] = {"path": str(Path(data).absolute()) if "://" not in data else data} | (
+        {} if card is None else opening.read_card(card)
+    )
+    document |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
+    document |= {
+        "reserve": opening.read_reserve(reserve),
+        "cap": cap,
+        "header": header,
+        "unit": unit,
+        "second_budget": second_budget,
+    }
+    document |= {"description": description, "owner": "command"}
+    chosen = name or re.sub(r"[^a-z0-9_-]+", "-", Path(data).name.partition(".")[0].lower()).strip("-")
+    with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings), show_progress(f"reading {printable(data)}"):
+        from holdtrue.service.http.telemetry import Metrics
+        from holdtrue.service.registry import Registry
+
+        registry = Registry(settings, keyring.database, Metrics())
+        try:
+            known = {each: value for each, value in document.items() if value is not None}
+            made = registry.register(chosen, known)
+            if as_json:
+                print_json({"name": chosen, "plan": made.curator.plan, "card": made.curator.card})
+            else:
+                opening.print_opened(made.curator)
+                typer.echo(f"registered {chosen}; `holdtrue serve` answers about it", err=True)
+        finally:
+            registry.close()
+
+
+def retire(
+    name: Annotated[str, typer.Argument(help="The dataset's name, or the holdout's.")],
+    *,
+    holdout: Annotated[bool, typer.Option("--holdout", help="The name is a holdout's or a leaderboard's.")] = False,
+    home: Home = None,
+    ledger: Ledger = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Stop serving a dataset, within a second and for good. Its ledger, its name and its rows' budget stay."""
+    with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings):
+        from holdtrue.service.receipts import Receipts, Registered
+
+        registered = Registered("holdout" if holdout else "dataset", settings, Receipts(keyring.database))
+        registered.retire(name)
+        kept = str(registered.ledger_url(name)) if settings.ledger is None else "PostgreSQL"
+    if as_json:
+        print_json({"name": name, "retired": True, "ledger": kept})
+        return
+    typer.echo(f"retired {printable(name)}; its ledger stays in {kept}", err=True)
 
 
 keys = typer.Typer(name="key", help="Create, list and revoke keys of analysts and auditors.", no_args_is_help=True)

@@ -9,6 +9,7 @@ __all__ = ["find_peer", "run_command"]
 
 _FOLDER = Path(__file__).parents[1] / "build" / "reproduce"
 _WANTED = {
+    "opendp": ("opendp[mbi]==0.16.0",),
     "diffprivlib": ("diffprivlib==0.6.6", "scikit-learn<1.8", "numpy"),
     "tmlt.analytics": ("tmlt.analytics==0.21.0",),
 }

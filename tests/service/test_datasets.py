@@ -216,3 +216,23 @@ def test_a_table_of_postgresql_is_registered_where_the_settings_name_its_databas
         with pytest.raises(InvalidParameter, match="databases") as caught:
             Settings(home=tmp_path, databases=bad)
         assert "hush" not in str(caught.value)
+
+
+def test_a_dataset_is_registered_with_a_second_purse(owner, analyst):
+    body = PEOPLE | {"name": "purses", "reserve": {"predictions": 6, "epsilon": 0.1, "currency": "draws"}}
+    assert owner.post("/v1/datasets", json=body).status_code == 201
+    found = analyst.get("/v1/datasets/purses").json()
+    assert found["plan"]["purse"]["predictions"] == 6
+    assert (found["budget"]["reserve"], found["budget"]["purse"]["currency"]) == (6.0, "draws")
+    asked = {"candidates": {"old": "age > 50", "young": "age < 30"}, "epsilon": 0.05}
+    chosen = analyst.post("/v1/datasets/purses/select", json=asked, headers={"Idempotency-Key": "one"})
+    assert chosen.json()["certificate"]["purse"] == "draws", chosen.text
+    assert analyst.get("/v1/datasets/purses/budget").json()["reserve"] == 5.0
+    refused = analyst.post("/v1/datasets/purses/select", json=asked | {"epsilon": 0.7}, headers={"Idempotency-Key": "two"})
+    assert refused.status_code == 422
+    assert "counts draws of epsilon 0.1" in refused.text
+    for wrong in ({"predictions": 6}, {"predictions": 6, "epsilon": 0.1, "share": 1}, "much"):
+        assert owner.post("/v1/datasets", json=body | {"name": "bad", "reserve": wrong}).status_code == 422
+    planned = {"rows": 100_000, "queries": 100, "epsilon": 4, "delta": 1e-6, "reserve": {"predictions": 20, "epsilon": 0.1}}
+    made = analyst.post("/v1/plan", json=planned).json()
+    assert len(made["purse"]["widths"]) == 3

@@ -6,12 +6,15 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+import holdtrue as ht
 from holdtrue.command import application
 from holdtrue.service.settings import Settings, read_settings
 
@@ -198,6 +201,30 @@ def test_the_image_takes_every_package_by_its_hash():
     assert {"fastapi", "psycopg", "uvloop", "hatchling", "starlette", "mcp"} <= set(blocks)
     assert not {"pyspark", "pytest", "argon2-cffi"} & set(blocks)
     assert image_lock.blocks_of(lock.replace("--hash=sha256:0", "--hash=sha256:1")) != blocks
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    """The same packages in the same versions, under conda's names, the same command, Python and version."""
+    recipe = yaml.safe_load((DEPLOY / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    renamed = {"duckdb": "python-duckdb", "msgspec": "msgspec-python"}
+
+    def translate(line):
+        name, version = re.fullmatch(r"([a-z0-9-]+)(.*)", line).groups()
+        return f"{renamed.get(name, name)} {version}"
+
+    python, *needed = recipe["requirements"]["run"]
+    assert needed == [translate(line) for line in project["project"]["dependencies"]]
+    assert python == "python >=${{ python_min }}"
+    assert project["project"]["requires-python"] == f">={recipe['context']['python_min']}"
+    assert [translate(line) for line in project["build-system"]["requires"]] == recipe["requirements"]["host"][2:]
+    assert recipe["context"]["version"] == ht.__version__
+    assert recipe["build"]["noarch"] == "python"
+    assert recipe["build"]["python"]["entry_points"] == [
+        f"{name} = {at}" for name, at in project["project"]["scripts"].items()
+    ]
+    for line in recipe["tests"][1]["script"]:
+        assert CliRunner().invoke(application, shlex.split(line)[1:]).exit_code == 0
 
 
 def test_the_guide_names_every_setting():

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import holdtrue as ht
+from holdtrue.command import application
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.conftest import closed, made
 from service.living import living
@@ -62,6 +64,50 @@ def test_looks_are_shared_by_all_and_paid_once_a_key(owner, analyst):
     assert posted(owner, "shared", "score", {"y_pred": TRUTH}, "two").json()["looks_left"] == 8
     assert left(analyst, "shared") == 8
     assert [each["name"] for each in owner.get("/v1/holdouts").json()["holdouts"]].count("shared") == 1
+
+
+def test_a_card_says_how_wide_it_is(owner):
+    scores = registered(owner, "wide")
+    assert scores["width"].startswith("±0.")
+    assert "cases would give ±0.03; a gate with 1 yes gives ±0.0" in scores["width"]
+    gate = registered(owner, "sharp", yes=3, y_true=[1 - label for label in TRUTH])
+    assert "where a tenth of them differ it finds gains of 0.0" in gate["width"]
+
+
+def test_a_gate_registered_by_its_number_of_cases_takes_results(owner, analyst):
+    ids = [f"case {number}" for number in range(400)]
+    registered(owner, "counted", y_true=None, cases=400, ids=ids, yes=3, incumbent=[0.0] * 400)
+    said = posted(analyst, "counted", "gate", {"cases": [1.0] * 400, "ids": ids, "name": "a commit"}, "one").json()
+    assert (said["yes"], said["looks_left"]) == (True, 9)
+    wrong = posted(analyst, "counted", "gate", {"cases": [1.0] * 400, "ids": ["x", "y", *ids[2:]]}, "two")
+    told = refused(wrong, 422)["detail"]
+    assert "2 are not: x, y; 2 of its 400 cases are missing" in told
+    assert left(analyst, "counted") == 9
+
+
+def test_the_command_scores_on_a_service(owner, service_url, owner_key, tmp_path, monkeypatch):
+    """A gate and a scoring holdout by their addresses; a refusal costs nothing."""
+    ids = [f"case {number}" for number in range(400)]
+    for name, terms in {"far": {"yes": 3, "incumbent": [0.0] * 400}, "full": {}}.items():
+        others = [f"{name} {case}" for case in ids]
+        registered(owner, name, y_true=None, cases=400, ids=others, **terms)
+        rows = "".join(f"{case},1\n" for case in others)
+        (tmp_path / f"{name}.csv").write_text(f"id,passed\n{rows}")
+
+    def score(name, *more, file=None):
+        command = ["score", str(tmp_path / f"{file or name}.csv"), "--holdout", f"{service_url}/holdouts/{name}", *more]
+        return CliRunner().invoke(application, command)
+
+    assert "HOLDTRUE_KEY" in str(score("far").exception)
+    monkeypatch.setenv("HOLDTRUE_KEY", owner_key)
+    yes = score("far", "--submission", "a commit", "--json")
+    assert (yes.exit_code, json.loads(yes.stdout)["yes"]) == (0, True)
+    full = score("full", "--submission", "a commit")
+    assert "9 of 10 left" in full.stdout
+    assert "scored before" in score("full", "--submission", "a commit").stdout  # known by its public name
+    assert "400 are not" in str(score("far", file="full").exception)
+    assert isinstance(score("far", "--create", "--looks", "3").exception, ht.InvalidParameter)
+    assert left(owner, "far") == 9
 
 
 def test_clusters_count_once(owner, analyst):
@@ -245,7 +291,7 @@ def test_a_key_is_answered_in_the_same_bytes_after_a_restart_and_later_looks(tmp
             if app is first.app:
                 registered(owner, "scores", y_true=TRUTH[::-1])  # while a gate is open, nothing else is told of its cases
                 registered(owner, "gate", yes=3, incumbent=truth_and(0.6, seed=3)[1])
-                registered(owner, "private", yes=3, private=True, y_true=TRUTH[::-1])
+                registered(owner, "private", yes=3, private=True, y_true=[*TRUTH[5:], *TRUTH[:5]])
             for name, body in bodies.items():
                 verb = "compare" if name == "pair" else "score"
                 told.setdefault(name, []).append(posted(owner, "scores", verb, body, name).content)

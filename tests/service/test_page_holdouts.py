@@ -2,12 +2,14 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from holdtrue.demo.climbing import climb, make_exam
 from holdtrue.service.page.holdout_views import list_looks
+from holdtrue.service.page.holdouts import _read_comparison
 from holdtrue.service.page.uploads import Upload, UploadedForm, read_choice, read_result_file, read_values
 from holdtrue.testing import SeededBits
 
@@ -182,3 +184,34 @@ def test_the_exam_has_a_model_that_is_better_and_one_that_is_not():
     assert passed["better.csv"] > sum(exam.document["incumbent"]) + 40
     assert abs(passed["rephrased.csv"] - sum(exam.document["incumbent"])) < 40
     assert list_looks([]) == []
+
+
+def compare(client, name, first, second, **fields):
+    files = {"file": ("first.csv", first.encode()), "second": ("second.csv", second.encode())}
+    return client.post(f"/page/holdouts/{name}/compare", data=fields, files=files, headers={"HX-Request": "true"})
+
+
+def test_two_files_are_compared_by_one_look_whatever_their_order(served, visit):
+    owner, analyst = visit("owner"), visit("analyst")
+    assert register(owner, "pair", LABELS, kind="scores", holds="labels").status_code == 200
+    right = "id,prediction\n" + "".join(f"{name},{place % 2}\n" for place, name in enumerate(IDS))
+    wrong = "id,prediction\n" + "".join(f"{IDS[place]},{1 - place % 2}\n" for place in reversed(range(len(IDS))))
+    told = compare(analyst, "pair", right, wrong, holds="predictions", form="a" * 32)
+    assert told.status_code == 200
+    assert re.search(r"a difference of [+-]\d", told.text)
+    files = {"file": Upload("first.csv", right.encode()), "second": Upload("second.csv", wrong.encode())}
+    read, _ = _read_comparison(
+        SimpleNamespace(takes_results=False, verb="score"), UploadedForm({"holds": "predictions"}, files)
+    )
+    assert [1 - float(value) for value in read.first] == [float(value) for value in read.second]  # in the order of the first
+    before = left(served, "pair")
+    again = compare(analyst, "pair", right, wrong, holds="predictions", form="a" * 32)
+    assert again.status_code == 200
+    assert left(served, "pair") == before  # the same form is charged once
+    others = wrong.replace("case 7,", "case 700,")
+    refused = compare(analyst, "pair", right, others, holds="predictions", form="b" * 32)
+    assert refused.status_code == 422
+    assert "The two files have different cases" in refused.text
+    assert register(owner, "no-pair", RESULTS.replace("case", "pair")).status_code == 200
+    assert compare(analyst, "no-pair", RESULTS, BETTER, form="c" * 32).status_code == 409  # a gate has its incumbent
+    assert left(served, "pair") == before

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
+import holdtrue as ht
 from holdtrue.service.http import telemetry
 from holdtrue.service.page import rendering
 from holdtrue.service.page.access import home_address
@@ -69,7 +70,7 @@ def test_an_empty_budget_is_told_before_and_after_asking(served):
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("age", '<code>age</code> runs from 0 to 100: all above 1 counts as 1. Write <code class="whole">age / 100</code>'),
+        ("age", "by its bounds age is from 0 to 100; mean(age) answers in its own units."),
         ("age / 100", "The mean of a number; values below 0 count as 0, above 1 as 1."),
         ("age > 30", None),
     ],
@@ -78,8 +79,8 @@ def test_a_number_that_would_be_cut_off_is_told_before_asking(served, query, tol
     with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
         client.post("/page/login", data={"key": served.keys["analyst"]})
         seen = client.post("/page/datasets/people/preview", data={"query": query}).text
-    assert "Costs" in seen
-    assert ("counts as 1" in seen or "above 1 as 1" in seen) is (told is not None)
+    assert ("Costs" in seen) is (query != "age")
+    assert ("above 1 as 1" in seen) is (query == "age / 100")
     assert told is None or told in seen
 
 
@@ -397,6 +398,43 @@ def test_a_model_is_trained_asked_and_distilled_and_a_form_is_charged_once(serve
     assert curator.budget.spent > paid
 
 
+def test_a_linear_model_is_published_by_its_form_or_kept_by_the_owner(served, analyst, owner_page):
+    curator = served.service.registry.open_dataset("people").curator
+    line = {"name": "line", "target": "smoker", "kind": "logistic", "features": "age", "mu": "0.02"}
+    before = curator.budget.spent
+    seen = analyst.post("/page/datasets/people/preview-fit", data=line, headers={"HX-Request": "true"})
+    assert "mu 0.02 for all weights" in seen.text
+    assert curator.budget.spent == before
+    told = [send_form(analyst, "fit", line).text for _ in range(2)]
+    assert all("<output>age " in each for each in told)
+    assert curator.budget.spent == pytest.approx(before + 0.0004)
+    kept = {"name": "kept", "target": "smoker", "kind": "logistic", "features": "age", "release": "each", "epsilon": "0.02"}
+    assert send_form(analyst, "fit", kept).status_code == 403
+    seen = owner_page.post("/page/datasets/people/preview-fit", data=kept, headers={"HX-Request": "true"})
+    assert "each prediction is charged" in seen.text
+    assert "The fit costs nothing" in send_form(owner_page, "fit", kept).text
+    assert curator.budget.spent == pytest.approx(before + 0.0004)
+    said = send_form(analyst, "predict", {"model": "kept", "row": "age = 30"})
+    assert re.search(r"<output>(True|False)</output>", said.text)
+    assert curator.budget.spent > before + 0.0005
+    wrong = send_form(analyst, "fit", line | {"name": "other", "features": "nothing"})
+    assert "Nothing was spent" in wrong.text
+
+
+def test_models_and_rules_are_evaluated_with_the_price_before(served, analyst):
+    curator = served.service.registry.open_dataset("people").curator
+    found = curator.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=4), target="smoker", epsilon=0.02)
+    seen = analyst.post("/page/datasets/people/preview-evaluate", data={"entry": str(found.certificate.entry)})
+    assert "one question" in seen.text
+    told = send_form(analyst, "evaluate", {"entry": str(found.certificate.entry)})
+    assert "<output>at most" in told.text
+    assert f"{curator.history[-1].responses[0].bound:.3f}" in told.text
+    missing = send_form(analyst, "evaluate", {"model": "paged", "at_most": "0.4, 0.3", "mu": "0.01"})
+    assert 400 <= missing.status_code < 500
+    both = send_form(analyst, "evaluate", {"model": "paged", "entry": "3"})
+    assert "Nothing was spent" in both.text
+
+
 def test_rules_are_learned_and_shares_watched(served, analyst):
     curator = served.service.registry.open_dataset("people").curator
     rule = {"target": "smoker", "class": "stumps", "columns": "age", "size": "10", "epsilon": "0.02"}
@@ -413,6 +451,32 @@ def test_rules_are_learned_and_shares_watched(served, analyst):
     assert curator.budget.spent > paid
     follows = analyst.post("/page/datasets/people/preview", data={"query": "NOT age >= 0"}, headers={"HX-Request": "true"})
     assert follows.status_code == 200
+
+
+def test_tables_are_released_with_the_price_before_and_rows_made_from_them(served, analyst):
+    curator = served.service.registry.open_dataset("people").curator
+    form, left = {"sets": "pairs", "columns": "smoker, age"}, curator.budget.asks
+    seen = analyst.post("/page/datasets/people/preview-marginals", data=form, headers={"HX-Request": "true"})
+    assert "<strong>2 questions</strong>" in seen.text
+    assert curator.budget.asks == left
+    told = [send_form(analyst, "marginals", form).text for _ in range(2)]
+    assert all("<output>1 table, " in each and 'download="tables.csv"' in each for each in told)
+    assert curator.budget.asks == left - 2
+    seen = analyst.post("/page/datasets/people/preview-marginals", data=form, headers={"HX-Request": "true"})
+    assert "Costs nothing" in seen.text
+    made = send_form(analyst, "synthesize", {"columns": "smoker, age", "rows": "30"})
+    assert "<output>30 rows</output>" in made.text
+    assert 'download="made.csv"' in made.text
+    assert curator.budget.asks == left - 2
+    whole = analyst.post("/page/datasets/people/marginals", data=form | {"form": "whole"})
+    assert "Released before: free." in whole.text
+    assert inline(whole.text) == []
+
+
+@pytest.fixture
+def paged(owner_page):
+    """Train the model that forms name, whichever tests ran before."""
+    assert send_form(owner_page, "train", MODEL).status_code == 200
 
 
 HOSTILE = "<script>window.canary=1</script>"
@@ -439,8 +503,14 @@ HOSTILE = "<script>window.canary=1</script>"
         ("watch", {"threshold": "0.5", "alarms": "0"}, ("alarms", "from 1 to 1,000")),
         ("watch", {"threshold": "0.5"}, ("query", "Write a question")),
         ("distill", {"model": "paged"}, ("file", "Choose a file")),
+        ("marginals", {"columns": "note"}, ("columns", "no public labels")),
+        ("marginals", {"columns": HOSTILE}, ("", "there is no such column")),
+        ("marginals", {"sets": "all"}, ("sets", "sets")),
+        ("synthesize", {"rows": "0"}, ("rows", "1 to 20,000")),
+        ("synthesize", {"columns": "nope"}, ("columns", "columns")),
     ],
 )
+@pytest.mark.usefixtures("paged")
 def test_a_mistake_in_a_form_of_models_is_told_beside_its_field_and_costs_nothing(served, analyst, kind, form, beside):
     (field, told), curator = beside, served.service.registry.open_dataset("people").curator
     before = curator.budget.spent
@@ -450,7 +520,7 @@ def test_a_mistake_in_a_form_of_models_is_told_beside_its_field_and_costs_nothin
     assert "Nothing was spent" in refused.text
     assert HOSTILE not in refused.text
     assert (f'data-field="{field}"' in refused.text) if field else True
-    if kind in ("learn", "predict", "watch"):
+    if kind in ("learn", "marginals", "predict", "watch"):
         seen = analyst.post(f"/page/datasets/people/preview-{kind}", data=form, headers={"HX-Request": "true"})
         assert "Costs" not in seen.text
     assert curator.budget.spent == before
@@ -483,3 +553,50 @@ def test_the_owner_registers_a_dataset_from_the_page(served, analyst, owner_page
     told = owner_page.post("/page/datasets", data=form, headers={"HX-Request": "true"})
     assert (told.status_code, told.headers.get("hx-redirect")) == (200, "/datasets/again"), told.text
     assert "200" in owner_page.get("/datasets/again").text
+
+
+def test_the_owner_registers_a_second_purse_from_the_page(served, owner_page):
+    (served.folder / "kept.csv").write_text("age\n" + "\n".join(str(place % 80) for place in range(3_000)) + "\n")
+    form = {"name": "kept", "path": "kept.csv", "queries": "20", "epsilon": "4", "delta": "1e-6", "iid": "yes"}
+    told = owner_page.post("/page/datasets", data=form | {"predictions": "6"}, headers={"HX-Request": "true"})
+    assert told.status_code == 422
+    form |= {"predictions": "6", "predictions_epsilon": "0.1"}
+    told = owner_page.post("/page/datasets", data=form, headers={"HX-Request": "true"})
+    assert told.headers.get("hx-redirect") == "/datasets/kept", told.text
+    assert "6 draws kept to select, learn and predict" in owner_page.get("/datasets/kept").text
+
+
+def test_the_api_is_described_on_a_page_of_the_service_itself(served):
+    with httpx.Client(base_url=served.url) as client:
+        found = client.get("/docs")
+        paths = client.get("/openapi.json").json()["paths"]
+    assert found.status_code == 200
+    assert all(f"<code>{path}</code>" in found.text for path in paths)
+    assert "default-src 'none'; script-src 'self'" in found.headers["content-security-policy"]
+    assert re.findall(r'(?:src|href)="(?!/|#)([^"]*)"', found.text) == []  # nothing of another origin
+    assert "The least that a value counts" in found.text
+
+
+FORM = re.compile(r'<form\b[^>]*?action="(/page/datasets/people/[^"]+)"[^>]*>(.*?)</form>', re.DOTALL)
+FIELD = re.compile(r'<(?:input type="(?:text|search|number)"|textarea)[^>]*?name="([^"]+)"')
+
+
+@pytest.mark.parametrize(
+    "given", [HOSTILE, "1e309", "-1", "\x00", "9" * 400], ids=["script", "huge", "below", "null", "long"]
+)
+def test_every_form_of_a_dataset_refuses_absurd_and_hostile_input_and_charges_nothing(served, owner_page, given):
+    curator, sent = served.service.registry.open_dataset("people").curator, set()
+    before = (curator.budget.spent, curator.ledger.newest())
+    for action, body in FORM.findall(owner_page.get("/datasets/people").text):
+        fields = set(FIELD.findall(body))
+        if not fields or action in sent:
+            continue
+        sent.add(action)
+        files = {"file": ("rows.csv", given.encode())} if 'type="file"' in body else None
+        told = owner_page.post(action, data=dict.fromkeys(fields, given), files=files, headers={"HX-Request": "true"})
+        assert 400 <= told.status_code < 500, action
+        assert "Nothing was spent" in told.text, action
+        assert HOSTILE not in told.text, action
+    assert (curator.budget.spent, curator.ledger.newest()) == before
+    asked = {"ask", "table", "select", "learn", "predict", "watch", "train", "distill"}
+    assert {each.rsplit("/", 1)[1] for each in sent} >= asked

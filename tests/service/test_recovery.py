@@ -22,10 +22,10 @@ import pytest
 from holdtrue.errors import RefusedError, ReleaseError
 from holdtrue.ledgers import Ledger, open_ledger, verify
 from holdtrue.service import create
-from holdtrue.service.open_ledgers import OpenLedgers
+from holdtrue.service.open_ledgers import OpenLedgers, _choose_pause, _to_public_error
 from holdtrue.service.settings import Settings
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
-from service.conftest import PEOPLE, write_people
+from service.conftest import PEOPLE, closed, write_people
 from service.living import living
 
 SECONDS = float(os.environ.get("HOLDTRUE_LOAD_SECONDS", "6"))
@@ -188,6 +188,35 @@ def test_p6_connections_that_are_ended_every_second_lose_nothing(tmp_path, reque
     pauses = [min(each for each in clients.times if each > moment) - moment for moment in ended]
     report("PostgreSQL", [("ended connections", 1, pause) for pause in pauses], clients)
     check_nothing_lost_or_doubled(found, clients)
+
+
+def test_p6_a_connection_cut_at_any_statement_of_opening_is_tried_again_soon(tmp_path, request, monkeypatch):
+    """Wherever a connection ends while a name is opened, the ledger alone decides: the next try comes within half a second.
+
+    The control: an error that no database made waits for seconds, since the data would be read in vain.
+    """
+    found = prepared(tmp_path, ledger=request.getfixturevalue("postgres").database())
+    execute, count = psycopg.Cursor.execute, SimpleNamespace(made=0, cut=0)
+
+    def cut(self, *given, **named):
+        count.made += 1
+        if count.made == count.cut:
+            self.connection.close()
+        return execute(self, *given, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", cut)
+    datasets, failures = found.service.registry.datasets, []
+    datasets._open_one("people")[0].close()
+    for place in range(1, count.made, 3):
+        count.made, count.cut = 0, place
+        try:
+            datasets._open_one("people")[0].close()
+        except Exception as error:  # noqa: BLE001 - looked at below
+            failures.append(error)
+    assert len(failures) > 8
+    assert {_choose_pause(9, _to_public_error(error)) for error in failures} == {0.5}
+    assert _choose_pause(0, _to_public_error(ValueError("a row"))) == 5.0
+    closed(found)
 
 
 class MountedDisk:

@@ -21,7 +21,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.unions import Union
+from holdtrue.hypotheses.unions import join_classes
 from holdtrue.ledgers import Receipt, Verification
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.quantiles import QuantilePrice
@@ -44,7 +44,7 @@ from holdtrue.records import (
     Table,
     WatchAnswer,
 )
-from holdtrue.requests import By, Cut
+from holdtrue.requests import Basis, By, Cut
 from holdtrue.verbs.distilling import copy_student, fit_student
 from holdtrue.verbs.fitting import with_features
 from holdtrue.verbs.pairs import StatisticRequest
@@ -204,19 +204,25 @@ class Remote:
         told = {"columns": asked["by"], "where": where, "keys": asked["keys"], "margins": margins, "ranges": ranges}
         return self._send_request("/table", told, Table, key)
 
-    def marginals(
+    def marginals(  # noqa: PLR0913 - one request
         self,
         sets: str | Sequence[Sequence[str]],
         *,
         columns: Sequence[str | Cut] | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
         margins: bool = False,
+        questions: int = 2,
+        workload: Sequence[Mapping[str, Label]] | None = None,
         key: str | None = None,
     ) -> Marginals:
-        """Return the tables of all "pairs" or "triples" of columns, or of those in ``sets``, at two questions each."""
+        """Return the tables of all "pairs" or "triples" of columns, or of those in ``sets``, at two questions each.
+
+        ``workload`` are questions to be declared before the draw, labels by column.
+        """
         asked = _write_groups(columns, keys)
         named = sets if isinstance(sets, str) else [list(each) for each in sets]
-        told = {"sets": named, "columns": asked["by"], "keys": asked["keys"], "margins": margins}
+        told = {"sets": named, "columns": asked["by"], "keys": asked["keys"], "margins": margins, "questions": questions}
+        told |= {} if workload is None else {"workload": [dict(each) for each in workload]}
         return self._send_request("/marginals", told, Marginals, key)
 
     def synthesize(self, columns: Sequence[str] | None = None, *, rows: int | None = None, seed: int = 0) -> Synthetic:
@@ -228,8 +234,8 @@ class Remote:
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         where: str | None = None,
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
@@ -243,8 +249,8 @@ class Remote:
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         where: str | None = None,
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
@@ -374,7 +380,7 @@ class Remote:
         key: str | None = None,
     ) -> Statistic:
         """Return how seldom the best hypothesis of a finite class errs on samples of this size."""
-        asked = {"hypotheses": plain(_join_classes(hypotheses, None).document), "target": target}
+        asked = {"hypotheses": plain(join_classes(hypotheses, None).document), "target": target}
         asked |= {"features": None if features is None else list(features)}
         return self._send_request("/best-error", asked, Statistic, key)
 
@@ -396,6 +402,8 @@ class Remote:
         sensitivity: Number | None = None,
         weights: Sequence[Number] | None = None,
         top: int = 1,
+        line: Sequence[Number] | None = None,
+        cuts: Sequence[Number] = (),
         epsilon: Number | None = None,
         name: str | None = None,
         key: str | None = None,
@@ -403,11 +411,15 @@ class Remote:
         """Pick a candidate that about as many rows satisfy as the best one, or the ``top`` best.
 
         Candidates are questions. Scores come from the rows, so only the service's owner may give them; ``name`` is
-        the public name by which a repeat is recognised.
+        the public name by which a repeat is recognised. With a ``line`` a point of it is chosen, by scores between ``cuts``.
         """
         asked: dict[str, Any] = {"candidates": _write_listing(candidates), "scores": _write_listing(scores)}
         asked |= {"weights": _write_listing(weights), "epsilon": _to_json_number("epsilon", epsilon), "name": name}
         asked |= {"top": None if top == 1 else top, "sensitivity": sensitivity}
+        asked |= {
+            "line": None if line is None else [float(end) for end in line],
+            "cuts": [float(cut) for cut in cuts] or None,
+        }
         return self._send_request("/select", asked, Choice, key)
 
     def watch(
@@ -435,18 +447,20 @@ class Remote:
         anyway: bool = False,
         assuming: Literal["realizable"] | None = None,
         check: bool = False,
+        row_weights: Sequence[int] | None = None,
         key: str | None = None,
     ) -> Hypothesis:
         """Pick a hypothesis of a finite class that errs about as rarely as the best; it predicts locally, for free."""
         given = {"epsilon": epsilon, "alpha": alpha, "beta": beta}
         numbers = {each: _to_json_number(each, value) for each, value in given.items()}
         asked = {
-            "hypotheses": plain(_join_classes(hypotheses, weights).document),
+            "hypotheses": plain(join_classes(hypotheses, weights).document),
             "target": target,
             "features": None if features is None else list(features),
             "anyway": anyway or None,
             "assuming": assuming,
             "check": check or None,
+            "row_weights": None if row_weights is None else to_json_list("row_weights", row_weights),
         }
         return _with_class(self._send_request("/learn", asked | numbers, Hypothesis, key), self.card)
 
@@ -460,24 +474,37 @@ class Remote:
         bounds: Mapping[str, tuple[Number, Number]] | None = None,
         labels: Sequence[Any] | None = None,
         mu: Number | None = None,
+        epsilon: Number | None = None,
+        release: Literal["once", "each"] | None = None,
+        method: Literal["minimiser", "descent"] = "minimiser",
+        basis: Basis | None = None,
         radius: Number = 1,
         strength: Number | None = None,
+        replace: bool = False,
         key: str | None = None,
-    ) -> FittedModel:
-        """Fit a linear model that one row changes very little; its published weights predict locally, for free."""
-        given = {"mu": mu, "radius": radius, "strength": strength}
+    ) -> FittedModel | dict[str, Any]:
+        """Fit a linear model that one row changes very little; its published weights predict locally, for free.
+
+        With ``release="each"``, for the owner, the service keeps the model, and what is public of it is returned; each
+        prediction (:meth:`predict`) is charged.
+        """
+        given = {"mu": mu, "epsilon": epsilon, "radius": radius, "strength": strength}
         asked: dict[str, Any] = {each: _to_json_number(each, value) for each, value in given.items()}
         asked |= {"name": name, "kind": kind, "target": target, "features": None if features is None else list(features)}
         asked |= {
             "labels": None if labels is None else list(labels),
             "bounds": None if bounds is None else _to_json_bounds(bounds),
         }
+        asked |= {"release": release, "method": method, "basis": None if basis is None else plain(basis)}
+        asked |= {"replace": True} if replace else {}
+        if release == "each" or kind == "thresholds":
+            return self._send_request("/fit", asked, dict[str, Any], key)
         return with_features(self._send_request("/fit", asked, FittedModel, key), self.card)
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
         name: str,
-        estimator: str,
+        estimator: str | None = None,
         *,
         target: str,
         parameters: Mapping[str, Any] | None = None,
@@ -488,18 +515,25 @@ class Remote:
         key: str | None = None,
         order: Literal["fixed"] | None = None,
         held_out: Number | None = None,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass] | None = None,
+        assuming: Literal["realizable"] | None = None,
+        replace: bool = False,
     ) -> dict[str, Any]:
         """Train a model on disjoint parts of the rows at the service; owner only. Releases nothing.
 
         ``estimator`` names one that the service knows, with ``parameters``: code is never sent. ``key`` is the column of
         public keys that assigns rows to parts, and ``order`` declares that no value decides their order, as in
-        :meth:`Curator.train <holdtrue.Curator.train>`; neither names the request.
+        :meth:`Curator.train <holdtrue.Curator.train>`; neither names the request. ``hypotheses`` are a class whose best on
+        each part votes, in the place of an estimator.
         """
-        if not isinstance(estimator, str):
+        if estimator is not None and not isinstance(estimator, str):
             raise InvalidParameter("estimator", type(estimator).__name__, "the name of an estimator that the service knows")
+        learner = None if estimator is None else {"kind": estimator}
         asked = {
             "name": name,
-            "estimator": {"kind": estimator} | ({} if parameters is None else {"parameters": dict(parameters)}),
+            "estimator": learner if parameters is None else (learner or {}) | {"parameters": dict(parameters)},
+            "hypotheses": None if hypotheses is None else plain(join_classes(hypotheses, None).document),
+            "assuming": assuming,
             "target": target,
             "features": None if features is None else list(features),
             "parts": parts,
@@ -508,6 +542,7 @@ class Remote:
             "key": key,
             "order": order,
             "held_out": _to_json_number("held_out", held_out),
+            "replace": replace,
         }
         return self._send_request("/train", asked, dict[str, Any], None, spends=False)
 
@@ -535,17 +570,22 @@ class Remote:
 
     def evaluate(  # noqa: PLR0913 - one request, and its key
         self,
-        name: str,
+        model: str | Hypothesis | FittedModel | int,
         *,
-        at_most: Number | Sequence[Number],
+        at_most: Number | Sequence[Number] | None = None,
         epsilon: Number | None = None,
         mu: Number | None = None,
         beta: Number | None = None,
         key: str | None = None,
     ) -> Evaluation:
-        """Return whether a model's predictions err at most as often as asked, with a bound for the population."""
+        """Return whether a model's predictions err at most as often as asked, or how often a released rule or model errs.
+
+        A rule or model is known by its entry in the ledger. A student is a process's own, and judged where the rows are.
+        """
         given = {"epsilon": epsilon, "mu": mu, "beta": beta}
-        asked: dict[str, Any] = {"model": name, "at_most": _to_json_levels(at_most)}
+        entry = model.certificate.entry if isinstance(model, (Hypothesis, FittedModel)) else model
+        asked: dict[str, Any] = {"model": model} if isinstance(model, str) else {"entry": entry}
+        asked |= {"at_most": None if at_most is None else _to_json_levels(at_most)}
         asked |= {each: _to_json_number(each, value) for each, value in given.items()}
         return self._send_request("/evaluate", asked, Evaluation, key)
 
@@ -691,7 +731,7 @@ def _write_groups(by: By | None, keys: Mapping[str, Sequence[Label]] | None) -> 
     return {"by": columns, "keys": None if keys is None else {name: list(each) for name, each in keys.items()}}
 
 
-def _write_clamp(low: Number, high: Number) -> dict[str, Any]:
+def _write_clamp(low: Number | None, high: Number | None) -> dict[str, Any]:
     return {"low": _to_json_number("low", low), "high": _to_json_number("high", high)}
 
 
@@ -746,15 +786,6 @@ def _to_json_levels(levels: Number | Sequence[Number]) -> float | list[float | N
     if isinstance(levels, (list, tuple, np.ndarray)):
         return [_to_json_number("levels", level) for level in levels]
     return _to_json_number("levels", levels)  # type: ignore[arg-type]  # whatever it is, it must be a number
-
-
-def _join_classes(
-    hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None
-) -> HypothesisClass:
-    classes = [hypotheses] if isinstance(hypotheses, HypothesisClass) else list(hypotheses)
-    if len(classes) == 1 and weights is None:
-        return classes[0]
-    return Union(classes, weights=weights)
 
 
 def _list_records(rows: object) -> list[dict[str, Any]]:

@@ -187,6 +187,9 @@ def quote_segment(name: str) -> str:
 
 def _check_address(url: str, *, insecure: bool) -> tuple[str, bool]:
     """Return an address without its last slash, and whether it is on this machine; refuse plain HTTP to others."""
+    given: object = url
+    if not isinstance(given, str):
+        raise InvalidParameter.without_value("url", "an address such as https://host:8000")
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, TypeError, ValueError):

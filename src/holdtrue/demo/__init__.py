@@ -35,7 +35,7 @@ def tell_story(*, audit: Callable[..., Any]) -> Path:
 
     console = Console(highlight=False, width=None if Console().is_terminal else _WIDTH)
     folder = Path(tempfile.mkdtemp(prefix="holdtrue-demo-"))
-    console.rule("[bold]Holdtrue[/]: ask as often as you like, the answers hold", align="left", style="dim")
+    console.rule("[bold]Holdtrue[/]: ask, look, ask again: the answers hold", align="left", style="dim")
     with console.status("Drawing rows …"):
         curator, population = _open_curator(folder)
     with curator:

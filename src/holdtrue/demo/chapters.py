@@ -1,6 +1,7 @@
 """The chapters of the story in the terminal between the first questions and the attack: each with the truth beside it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,23 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.demo.population import FinitePopulation
 
-__all__ = ["show_audit", "show_holdout", "show_model", "show_rule", "show_table"]
+__all__ = ["AuditLine", "run_audits", "show_audit", "show_holdout", "show_model", "show_rule", "show_table"]
 
 TARGET = "bmi >= 26"
 _POINT = {"age": 90, "exercise": 0}
 _PARTS = 1_000
 _SAMPLES = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """What an audit found of a mechanism: the epsilon that it claims, the least that was found, and what it is in truth."""
+
+    name: str
+    claimed: float
+    found: float
+    truth: float
+    violated: bool
 
 
 def _begin(console: "Console", title: str, words: str) -> None:
@@ -92,7 +104,8 @@ def show_model(console: "Console", curator: "Curator", population: "FinitePopula
     """Train a model on disjoint parts of the rows, and ask it about one person."""
     from sklearn.linear_model import LogisticRegression
 
-    words = f"{_PARTS:,} models on disjoint parts of the rows vote; predict tells one label, with noise, for {_POINT}."
+    point = " and ".join(f"{name} {value}" for name, value in _POINT.items())
+    words = f"{_PARTS:,} models on disjoint parts of the rows vote; predict tells one label, with noise, for {point}."
     _begin(console, "A private prediction", words)
     given = {"target": TARGET, "features": list(_POINT), "parts": _PARTS, "order": "fixed"}
     curator.train("heavy", LogisticRegression(), **given)  # type: ignore[arg-type]  # by name
@@ -122,13 +135,11 @@ def show_holdout(console: "Console") -> None:
     )
 
 
-def show_audit(console: "Console", audit: Callable[..., Any]) -> None:
+def run_audits(audit: Callable[..., Any]) -> list[AuditLine]:
     """Try to break a mechanism that keeps its promise, and one with half of the noise that it needs."""
     from holdtrue.mechanisms import Laplace
 
-    words = "An audit runs a mechanism on two neighbouring tables and looks for more privacy loss than was claimed."
-    _begin(console, "An audit", words)
-    rows = []
+    found = []
     for name, actual in (("Laplace noise", 1), ("half of the noise", 2)):
         noise = Laplace(epsilon=actual)
         finding = audit(
@@ -139,6 +150,20 @@ def show_audit(console: "Console", audit: Callable[..., Any]) -> None:
             samples=_SAMPLES,
             confidence=1 - 1e-9,
         )
-        told = "[red]violated[/]" if finding.violated else "[green]not violated[/]"
-        rows.append((name, "1", f"at least {finding.lower_bound:.2f}", f"{actual}", told))
+        found.append(AuditLine(name, claimed=1, found=finding.lower_bound, truth=actual, violated=finding.violated))
+    return found
+
+
+def show_audit(console: "Console", audit: Callable[..., Any]) -> None:
+    """Show what the audits of two mechanisms found, and the truth."""
+    words = "An audit runs a mechanism on two neighbouring tables and looks for more privacy loss than was claimed."
+    _begin(console, "An audit", words)
+    rows = [
+        (each.name, f"{each.claimed}", f"at least {each.found:.2f}", f"{each.truth}", _tell(violated=each.violated))
+        for each in run_audits(audit)
+    ]
     _print_rows(console, ("mechanism", "claimed epsilon", "found", "truth", ""), rows)
+
+
+def _tell(*, violated: bool) -> str:
+    return "[red]violated[/]" if violated else "[green]not violated[/]"

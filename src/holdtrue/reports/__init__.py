@@ -29,6 +29,7 @@ from holdtrue.records import (
     Statistic,
     Table,
     WatchAnswer,
+    Workload,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ReportedBudget", "ReportedCharge", "html_report", "promise", "questions_of", "render_page"]
 
 _PARTS = re.compile(r"""((?:'[^']*'|"[^"]*"|[^;'"])+)(?:; |$)""")
+_MOST_CELLS = 4000  # of all tables of one page
 _UNITS = " A row stands for all that one unit owns, in every table; intervals for the population are about {}."
 
 
@@ -55,6 +57,8 @@ class ReportedBudget(Protocol):
     def asks(self) -> int: ...
     @property
     def reserve(self) -> float: ...
+    @property
+    def reserve_unit(self) -> str: ...
 
 
 class ReportedCharge(Protocol):
@@ -142,12 +146,13 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     columns: Sequence[tuple[str, str]] = (),
     whole: bool = True,
     population: str | None = None,
+    promised: str | None = None,
 ) -> str:
     """Return a report as one HTML page. Everything that people wrote is escaped; nothing in it is fetched or run.
 
     ``receipt`` is the newest entry's number and digest; ``columns`` the names and types of the card, to be listed.
     ``whole=False`` says that older charges than those of ``history`` were left out. ``population`` says whom intervals are
-    about where rows belong to units.
+    about where rows belong to units, ``promised`` what holds where that does not follow from the plan, as of a holdout.
     """
     share = min(1.0, budget.spent / budget.cap) if budget.cap else 1.0
     charges = f"{len(history):,} charge{'s' * (len(history) != 1)}"
@@ -162,12 +167,13 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     )
     spending = (
         f"{budget.spent:.4g} of {budget.cap:.4g} {budget.unit} spent, {budget.left:.4g} left, "
-        f"{budget.reserve:.3g} of it for other requests than questions"
+        f"{budget.reserve:.3g} {'of' if plan.second is None else f'{budget.reserve_unit} beside'} it for other requests "
+        "than questions"
     )
     return render_page(
         "report.html",
         title=title,
-        promise=promise(plan, population=population),
+        promise=promised or promise(plan, population=population),
         tiles=tiles,
         plan=plan,
         budget=budget,
@@ -175,6 +181,7 @@ def html_report(  # noqa: PLR0913 - the sections of a page
         share=share,
         history=history,
         charges=charges,
+        released=_list_released(history),
         drawn=any(isinstance(response, Answer) for line in history for response in line.responses),
         whole=whole,
         columns=columns,
@@ -182,6 +189,18 @@ def html_report(  # noqa: PLR0913 - the sections of a page
         questions_of=questions_of,
         words_of=_words_of,
     )
+
+
+def _list_released(history: Sequence[ReportedCharge]) -> tuple[list[tuple[int, Table | Workload]], int]:
+    """Return the tables of a history with their entries, up to as many cells as a page shows, and how many are left out."""
+    every = [(line.entry, each) for line in history for each in line.responses if isinstance(each, (Table, Workload))]
+    shown: list[tuple[int, Table | Workload]] = []
+    cells = 0
+    for entry, each in every:
+        if cells + len(each) <= _MOST_CELLS:
+            shown.append((entry, each))
+            cells += len(each)
+    return shown, len(every) - len(shown)
 
 
 def questions_of(line: ReportedCharge) -> list[str]:
@@ -206,8 +225,8 @@ def _words_of(response: Response) -> tuple[str, str]:
             return response.brief, ""
         case Evaluation(about=about):
             return response.brief, about
-        case Table(confidence=confidence) | Means(confidence=confidence) | Quantiles(confidence=confidence):
-            return response.brief, f"each with its interval, {confidence:.0%} for all at once"
+        case Table(confidence=sure) | Workload(confidence=sure) | Means(confidence=sure) | Quantiles(confidence=sure):
+            return response.brief, f"each with its interval, {sure:.0%} for all at once"
         case WatchAnswer(interval=interval, sample_interval=sample):
             ends = interval or sample
             return response.brief, f"{ends.low:.4g} to {ends.high:.4g}"

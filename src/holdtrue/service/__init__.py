@@ -53,6 +53,7 @@ def create(settings: "Settings") -> "FastAPI":
     from holdtrue.service.page import mount_page
     from holdtrue.service.registry import Registry
 
+    spans = telemetry.Spans() if settings.telemetry else None
     database, metrics = open_database(settings), telemetry.Metrics()
     service = Service(
         settings=settings,
@@ -70,6 +71,8 @@ def create(settings: "Settings") -> "FastAPI":
         service.registry.close()
         service.keyring.close()
         database.close()
+        if spans is not None:
+            spans.close()
 
     app = fast_path.Application(
         title="Holdtrue", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
@@ -80,8 +83,8 @@ def create(settings: "Settings") -> "FastAPI":
         app.include_router(family.router)
     mount_agents(app, service)
     mount_page(app)
-    app.add_middleware(Envelope, settings=settings, metrics=metrics)
+    app.add_middleware(Envelope, settings=settings, metrics=metrics, spans=spans)
     # A question goes over the fast path alone; whatever else comes, FastAPI's own layers.
-    app.fast = Envelope(fast_path.FastPath(service), settings=settings, metrics=metrics)
+    app.fast = Envelope(fast_path.FastPath(service), settings=settings, metrics=metrics, spans=spans)
     describe_application(app)
     return app

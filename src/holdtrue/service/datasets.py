@@ -190,10 +190,10 @@ def _find_named(place: str, engine: Engine, ledgers: Mapping[str, str | Path]) -
     return None
 
 
-def budget_document(curator: Curator) -> dict[str, Any]:
-    """Return what is spent and left, over all analysts, and what was planned for."""
+def budget_document(curator: Curator, caller: "Caller") -> dict[str, Any]:
+    """Return what is spent and left, over all analysts and of the caller's allowance, and what was planned for."""
     plan = curator.plan
-    found: dict[str, Any] = plain(curator.budget)
+    found: dict[str, Any] = plain(curator.budget_for(caller.name))
     return found | {"queries": plan.queries, "epsilon": plan.epsilon, "delta": plan.delta}
 
 

@@ -12,6 +12,7 @@ from holdtrue.codec import plain
 from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError
 from holdtrue.holdouts import Holdout, Leaderboard, Place, Score, Verdict
+from holdtrue.holdouts.terms import say_width
 from holdtrue.service.dispatch import LedgerThreads
 from holdtrue.service.open_ledgers import OpenLedgers
 from holdtrue.service.receipts import Receipts
@@ -113,6 +114,7 @@ class HoldoutDispatcher(LedgerThreads):
             "cases": kept.plan.rows,
             "looks_left": left,
             "alpha": kept.plan.alpha,
+            "width": say_width(kept.facts, kept.plan),
             "theorem": kept.plan.theorem,
         } | facts
 
@@ -126,6 +128,8 @@ class Holdouts(OpenLedgers[HoldoutDispatcher]):
     def register(self, name: str, document: Mapping[str, Any]) -> HoldoutDispatcher:
         """Register cases under a new ledger and a new name, for all workers, permanently."""
         self.refuse_taken(name)
+        if document.get("cases") is not None and document.get("yes") is not None and document.get("metric") is None:
+            document = dict(document) | {"metric": "cases"}  # of cases without labels there are results only
         truth = read_labels(document, folders=self.settings.data)
         # In memory first: what cannot be opened must not leave a ledger under the name.
         _open_cases(document, truth, None).close()

@@ -29,7 +29,7 @@ from holdtrue.errors import (
 )
 from holdtrue.ledgers import Busy, Ledger, open_ledger
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.receipts import Kind, LedgerState, Receipts, Registered, read_state
+from holdtrue.service.receipts import RETIRED, Kind, LedgerState, Receipts, Registered, read_state
 
 if TYPE_CHECKING:
     from holdtrue.service.settings import Settings
@@ -110,7 +110,7 @@ class OpenLedgers(Registered, ABC, Generic[T]):
 
     def list_open(self) -> list[T]:
         """Return everything registered that can be opened, sorted by name."""
-        return [found for name in self.list_names() if (found := self.try_opening(name)) is not None]
+        return [found for name in self.list_served() if (found := self.try_opening(name)) is not None]
 
     def try_opening(self, name: str) -> T | None:
         """Return what is registered under a name, None where it cannot be opened."""
@@ -122,8 +122,13 @@ class OpenLedgers(Registered, ABC, Generic[T]):
     def find(self, name: str) -> T:
         """Return what is registered under a name, opened if necessary; UnknownName if there is none. May take a while."""
         known = self.get(name)
-        if known is None and self.read_document(name) is None:
-            raise self._unknown_name()
+        if known is None:
+            document = self.read_document(name)
+            if document is None:
+                raise self._unknown_name()
+            if RETIRED in document:
+                message = f"this {self.kind} was retired by its owner; it answers no more, and its ledger is kept"
+                raise UnknownName(message)
         return known or self.open(name)
 
     async def find_soon(self, name: str) -> T:
@@ -230,6 +235,17 @@ class OpenLedgers(Registered, ABC, Generic[T]):
             _LOGGER.error("ledger of a %s stopped", self.kind, extra={"dataset": slot.name})
             self._begin_reopening(slot, opened)
         return found
+
+    def close_retired(self) -> None:
+        """Close what is open here and was retired, in this worker or elsewhere; requests under way are finished."""
+        open_names = set(self._slots)
+        for name in open_names - set(self.list_served()) if open_names else ():
+            with self._lock:
+                slot = self._slots.pop(name, None)
+            if slot is not None and slot.opened is not None:
+                slot.opened.close()
+                with suppress(HoldtrueError, SQLAlchemyError), open_ledger(self.ledger_url(name)) as ledger:
+                    self._store_state(slot, read_state(ledger))
 
     def store_receipts(self) -> None:
         """Store the newest receipts of ledgers that have grown: by enough entries, or after a minute."""

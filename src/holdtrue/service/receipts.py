@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdtrue.service.settings import Settings
 
 __all__ = [
+    "RETIRED",
     "Accepted",
     "Kind",
     "LedgerState",
@@ -47,6 +48,7 @@ _PLACES: Final[Mapping[Kind, tuple[sa.Table, str, str]]] = {
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LONGEST_SCHEMA = 60  # of PostgreSQL's 63, less the mark before it
+RETIRED = "retired"
 _CONFLICT = 409
 _VERB = "restore"
 _ANALYST = "holdtrue: restore"
@@ -204,6 +206,23 @@ class Registered:
             found: dict[str, Any] | None = connection.execute(chosen).scalar_one_or_none()
         return found
 
+    def list_served(self) -> list[str]:
+        """Return every name that is registered and not retired, sorted."""
+        table = self._table.c
+        with self.receipts.database.read() as connection:
+            rows = connection.execute(sa.select(table.name, table.document).order_by(table.name)).all()
+        return [name for name, document in rows if RETIRED not in document]
+
+    def retire(self, name: str) -> None:
+        """Serve a name no more, for all workers, permanently. Its ledger stays, and so do its name and its rows' budget."""
+        document = self.read_document(name)
+        if document is None:
+            message = f"there is no {self.kind} named {name[:63]}"
+            raise UnknownName(message)
+        kept = {RETIRED: int(time.time())} | document
+        with self.receipts.database.begin() as connection:
+            connection.execute(sa.update(self._table).where(self._table.c.name == name).values(document=kept))
+
     def refuse_taken(self, name: str) -> None:
         """Refuse what cannot be a name, and a name that is registered."""
         if self.read_document(check_name(name)) is not None:
@@ -286,12 +305,15 @@ def _list_forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> li
     spent = kept.spent - state.spent if older else kept.spent
     draws = kept.draws - state.draws if older else kept.draws
     other = kept.other_spent - state.other_spent if older else kept.other_spent
+    purse = ledger.terms.purse
     spent = max(0, min(spent, ledger.left))
     draws = max(0, min(draws, read_plan(ledger.terms.plan).queries - state.draws))
-    other = max(0, min(other, spent))
+    other = max(0, min(other, spent if purse is None else purse.cap_units - state.other_spent))
+    asked = spent - other if purse is None else spent
     charges = []
-    if draws or spent > other:
-        charges.append(_make_charge(kept, "asks", cost=spent - other, draws=draws))
+    # With two purses a charge without draws is the second one's; where no draw is left, nobody can ask any more.
+    if draws or (asked > 0 and purse is None):
+        charges.append(_make_charge(kept, "asks", cost=asked, draws=draws))
     if other:
         charges.append(_make_charge(kept, "other verbs", cost=other, draws=0))
     return charges

@@ -1,10 +1,12 @@
 """The registry: which datasets and holdouts the service guards, opened once in each worker."""
 
 import asyncio
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ __all__ = ["Registry"]
 _LOGGER = logging.getLogger("holdtrue.service")
 _WATCH_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
+_RETIRED_TURNS = 4
 _PAUSE = 0.5
 
 
@@ -67,7 +70,7 @@ class Registry:
         while not self._closing.wait(pause):
             try:
                 for ledgers in self._kinds:
-                    for name in ledgers.list_names():
+                    for name in ledgers.list_served():
                         if self._closing.is_set():
                             return
                         ledgers.try_opening(name)
@@ -81,10 +84,15 @@ class Registry:
 
     def _watch_ledgers(self) -> None:
         """Reopen what has stopped and store receipts while the service runs."""
-        while not self._closing.wait(_WATCH_SECONDS):
+        for turn in itertools.count():
+            if self._closing.wait(_WATCH_SECONDS):
+                return
             for ledgers in self._kinds:
                 ledgers.reopen_stopped()
                 ledgers.store_receipts()
+                if turn % _RETIRED_TURNS == 0:
+                    with suppress(SQLAlchemyError):  # the database does not answer; asked again at the next turn
+                        ledgers.close_retired()
 
     @property
     def ready(self) -> bool:

@@ -34,6 +34,8 @@ _MOST_WORK = 10**12
 _LONGEST_LEEWAY = 600
 _ADDRESSES = ("postgresql://", "postgres://")
 _DATABASE = re.compile(r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password)")
+_OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_EVERYWHERE = ("0.0.0.0", "::", "[::]")  # noqa: S104 - looked for, not bound to
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
 
 
@@ -86,7 +88,8 @@ class Settings:
     a holdout. A request's head must be whole within ``read_seconds``, and each further piece of its body; a worker has at
     most ``connections`` open, and fewer where the limit of open files is near. A class to learn over HTTP has at most
     ``class_limit`` hypotheses, and takes ``work_limit`` steps to count at most. The database keeps a ledger's newest receipt
-    once ``receipt_entries`` were added to it, and at least once a minute.
+    once ``receipt_entries`` were added to it, and at least once a minute. ``telemetry`` sends a span for each request to a
+    collector of OpenTelemetry.
     """
 
     home: Path
@@ -108,6 +111,7 @@ class Settings:
     secure_cookies: bool = False
     hosts: tuple[str, ...] = ()
     issuer: Issuer | None = None
+    telemetry: bool = False
     demo: bool = False
 
     def __post_init__(self) -> None:
@@ -132,9 +136,14 @@ class Settings:
         _check_value(
             "rate", self.rate, _is_rate(self.rate), 'a count and a time, such as "600/minute", or several joined by ";"'
         )
-        for name in ("secure_cookies", "demo"):
+        for name in ("secure_cookies", "telemetry", "demo"):
             _check_value(name, getattr(self, name), isinstance(getattr(self, name), bool), "true or false")
         _check_value("issuer", self.issuer, self.issuer is None or isinstance(self.issuer, Issuer), "a table [issuer]")
+
+    @property
+    def answers_itself_alone(self) -> bool:
+        """Return whether it listens to all machines and yet answers to none of the names that others know it by."""
+        return self.host in _EVERYWHERE and set(self.hosts) <= {*_OWN_NAMES, self.host}
 
     def _check_places(self) -> None:
         _check_value("home", self.home, _is_place(self.home), "a folder")
@@ -153,7 +162,7 @@ class Settings:
         _check_value("host", self.host, _is_text(self.host) and bool(_HOST.fullmatch(self.host)), "a name or an address")
         fitting = _are_texts(self.hosts) and all(_HOST.fullmatch(each) for each in self.hosts)
         _check_value("hosts", self.hosts, fitting, "a list of host names")
-        own = dict.fromkeys(("localhost", "127.0.0.1", "[::1]", self.host))
+        own = dict.fromkeys((*_OWN_NAMES, self.host))
         object.__setattr__(self, "hosts", tuple(self.hosts) or tuple(own))
 
 

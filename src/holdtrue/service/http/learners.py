@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdtrue.errors import InvalidParameter
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.requests import BestError, Learn
+from holdtrue.requests import BestError, Learn, Train
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.settings import Settings
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["ESTIMATORS", "check_size", "make_estimator", "read_classes", "to_columns"]
 
 
-def read_classes(dataset: "Dataset", body: Learn | BestError, settings: Settings) -> HypothesisClass | list[HypothesisClass]:
-    """Return the classes of a request, which this service has room for."""
+def read_classes(
+    dataset: "Dataset", body: Learn | BestError | Train, settings: Settings
+) -> HypothesisClass | list[HypothesisClass]:
+    """Return the classes of a request that has any, which this service has room for."""
     several = body.hypotheses
+    if several is None:
+        raise InvalidParameter.without_value("hypotheses", "a class, or several")
     classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
     # How many columns a class goes over that does not say so itself, at most.
     columns = len(dataset.curator.card.columns if body.features is None else body.features)

@@ -15,7 +15,7 @@ from holdtrue.service.http import telemetry
 from holdtrue.service.http.problems import internal_problem, make_problem
 
 if TYPE_CHECKING:
-    from holdtrue.service.http.telemetry import Metrics
+    from holdtrue.service.http.telemetry import Metrics, Spans
     from holdtrue.service.settings import Settings
 
 __all__ = ["WHOLE", "Departure", "Envelope"]
@@ -136,12 +136,12 @@ class Envelope:
     that nobody foresaw is told by its type in the log and by nothing else; the log line holds public facts only.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: "Settings", metrics: "Metrics") -> None:
+    def __init__(self, app: ASGIApp, *, settings: "Settings", metrics: "Metrics", spans: "Spans | None" = None) -> None:
         self._app = app
         self._limit, self._labels_limit = settings.body_limit, settings.holdout_limit
         self._tick, self._patience = settings.tick, settings.read_seconds
         self._hosts = None if "*" in settings.hosts else {host.lower() for host in settings.hosts}
-        self._metrics = metrics
+        self._metrics, self._spans = metrics, spans
         self._ids = _Ids()
         self._timers = _Timers()
 
@@ -173,8 +173,11 @@ class Envelope:
         found = scope.get("route")
         route = "other" if "endpoint" in scope else "unmatched"
         route = route if found is None else getattr(found, "path", route)
-        self._metrics.count_request(route, scope["method"], sent.status, time.perf_counter() - started, scope.get("problem"))
+        seconds = time.perf_counter() - started
+        self._metrics.count_request(route, scope["method"], sent.status, seconds, scope.get("problem"))
         telemetry.log_request(scope, route=route, status=sent.status)
+        if self._spans is not None:
+            self._spans.send(scope, route=route, status=sent.status, seconds=seconds)
 
     async def _call_application(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
         """Let the application answer; return the response to a failure."""
@@ -186,7 +189,7 @@ class Envelope:
 
     def _refuse_early(self, headers: dict[bytes, bytes], request_id: str, limit: int) -> Response | None:
         if self._hosts is not None and not self._is_known_host(headers.get(b"host", b"")):
-            detail = "this service does not answer to that Host; the settings name those it does"
+            detail = "this service does not answer to that name; its operator adds it with --allow-host, or in the settings"
             return make_problem(
                 _MISDIRECTED, "misdirected request", detail, kind="misdirected-request", request_id=request_id
             )

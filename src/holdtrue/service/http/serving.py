@@ -60,6 +60,10 @@ _PLAIN: dict[str, Any] = {
     "proxy_headers": False,
 }
 _DEMO, _EXAM = "demo", "exam"
+_ONLY_HERE = (
+    "It listens to all machines and answers requests from this one only: say by which name others reach it, "
+    "--allow-host data.example.org"
+)
 _DEMO_RATE = "6000/minute"
 _DEMO_GRACE_SECONDS = 10
 _ANOTHER_PORT = "; choose another with --port, or 0 for a free one"
@@ -76,6 +80,8 @@ def run_service(settings: Settings, *, out: TextIO | None = None) -> None:
     with _bind_socket(settings) as listening:
         _show_first_key(settings, out)
         print(f"Holdtrue serves {_format_address(settings, listening)} from {settings.home}", file=out, flush=True)
+        if settings.answers_itself_alone:
+            print(_ONLY_HERE, file=out, flush=True)
         _log_by_line()
         if settings.workers > 1:
             _serve_together(settings, listening)

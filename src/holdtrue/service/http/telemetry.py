@@ -1,4 +1,4 @@
-"""What the service tells of itself: whether it is there and ready, a log line per request, counters. Public facts only.
+"""What the service tells of itself: whether it is there and ready, log lines, counters and spans. Public facts only.
 
 Never a query, a body or a row. Every worker counts for itself; scrape each, or add them up by ``worker``.
 """
@@ -17,14 +17,17 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from holdtrue import __version__
+from holdtrue.errors import MissingExtra
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import PROBLEMS, Refused
 from holdtrue.service.identity import caller_of, headers_of
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
     from starlette.types import Scope
 
-__all__ = ["MEDIA", "Metrics", "configure_logs", "log_request", "require_ready", "router"]
+__all__ = ["MEDIA", "Metrics", "Spans", "configure_logs", "log_request", "require_ready", "router"]
 
 _SERVICE = logging.getLogger("holdtrue.service")
 _ACCESS = logging.getLogger("holdtrue.service.requests")
@@ -177,6 +180,55 @@ class Metrics:
     def format_text(self, *, owner: bool = False) -> bytes:
         """Return what everybody may see in Prometheus' text format, and the rest for the owner."""
         return generate_latest(self._public) + (generate_latest(self._private) if owner else b"")
+
+
+class Spans:
+    """Sends a span for each request to a collector of OpenTelemetry, where the settings say ``telemetry``.
+
+    Guarantee: a span has the route template, the method, the status, the kind of a problem and the id of the request, and it
+    lasts until the response left on its tick; nothing of it depends on a row but how many ticks that took, which whoever
+    asked sees too. No header of a request decides what it belongs to. Needs: the extra ``telemetry``; where the collector is
+    stands in the variables OTEL_*. Fails: with MissingExtra at the start; a collector that does not answer loses spans.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError:
+            raise MissingExtra("telemetry", purpose="sending spans") from None
+        named = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "holdtrue")}
+        self._provider = TracerProvider(resource=Resource.create(named))
+        self._provider.add_span_processor(BatchSpanProcessor(_make_exporter()))
+        self._tracer = self._provider.get_tracer("holdtrue", __version__)
+
+    def send(self, scope: "Scope", *, route: str, status: int, seconds: float) -> None:
+        """Send the span of a request that was answered now, that many seconds after it came."""
+        from opentelemetry.context import Context
+        from opentelemetry.trace import SpanKind
+
+        method, ended = scope["method"] if scope["method"] in _METHODS else "other", time.time_ns()
+        facts = {"http.request.method": method, "http.route": route, "http.response.status_code": status}
+        facts |= {"holdtrue.request_id": scope["request_id"]}
+        facts |= {"error.type": problem} if (problem := scope.get("problem")) else {}
+        began = ended - round(seconds * 1e9)
+        span = self._tracer.start_span(
+            f"{method} {route}", context=Context(), kind=SpanKind.SERVER, attributes=facts, start_time=began
+        )
+        span.end(ended)
+
+    def close(self) -> None:
+        """Send what waits, and no more."""
+        self._provider.shutdown()
+
+
+def _make_exporter() -> "SpanExporter":
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        raise MissingExtra("telemetry", purpose="sending spans") from None
+    return OTLPSpanExporter()
 
 
 async def require_ready(request: Request) -> None:

@@ -189,7 +189,9 @@ def _find_cost(tool: VerbTool, document: dict[str, Any]) -> float:
     if "cost" in document:
         return float(document["cost"])
     several = next((value for value in document.values() if isinstance(value, list)), [])
-    responses = [each for each in (document, *several) if isinstance(each, dict) and "certificate" in each]
+    responses = [
+        each for each in (document, *several) if isinstance(each, dict) and isinstance(each.get("certificate"), dict)
+    ]
     charged = [each["certificate"] for each in responses if not each.get("repeated")]
     return float(sum({each["entry"]: each["cost"] for each in charged}.values()))  # what is charged together is one entry
 

@@ -1,5 +1,7 @@
 """The page of one dataset: ask, see before what it costs, see after what it says."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -7,12 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from holdtrue.curator import Curator
-from holdtrue.curator.budget import Preview
 from holdtrue.demo.population import EXAMPLES
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount
-from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.service.datasets import Dataset, preview_for
 from holdtrue.service.http.problems import detail_of
@@ -26,7 +25,6 @@ from holdtrue.service.page.views import (
     from_answer,
     make_context,
     read_standing,
-    suggest_scaling,
 )
 
 __all__ = ["router"]
@@ -59,16 +57,11 @@ async def show_preview(request: Request, caller: Visitor, name: str) -> Response
 
 async def _preview_question(dataset: Dataset, caller: Caller, query: str) -> dict[str, Any]:
     try:
-        found, asks, read = await dataset.dispatcher.run_short(_read_preview, dataset.curator, caller, query)
+        found = await dataset.dispatcher.run_short(preview_for, dataset.curator, query, caller)
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
     cap = amount(dataset.curator.plan.cap_units)
-    seen: dict[str, Any] = {"preview": found, "share": found.cost / cap if cap else 0.0, "fits": asks > 0}
-    return seen if read.boolean else seen | {"number": suggest_scaling(read, dataset.curator.card)}
-
-
-def _read_preview(curator: Curator, caller: Caller, query: str) -> tuple[Preview, int, Query]:
-    return preview_for(curator, query, caller), curator.budget.asks, parse(query, curator.card)
+    return {"preview": found, "share": found.cost / cap if cap else 0.0}
 
 
 @router.post("/page/datasets/{name}/ask")
@@ -109,7 +102,19 @@ async def select_candidate(request: Request, caller: Visitor, name: str) -> Resp
     now = await read_standing(dataset, caller)
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={choice.certificate.entry}#said", 303)
-    return show_page(request, "parts/chosen.html", make_context(request, now) | {"choice": choice, "count": len(candidates)})
+    shown = {"choice": choice, "count": len(candidates), "truth": _find_best(dataset, candidates)}
+    return show_page(request, "parts/chosen.html", make_context(request, now) | shown)
+
+
+def _find_best(dataset: Dataset, candidates: Mapping[str, str]) -> str | None:
+    """Return which candidate is the best in truth, where the population is known."""
+    if dataset.truth is None:
+        return None
+    with suppress(HoldtrueError):  # what was paid for is shown whatever becomes of its truth
+        shares = {name: float(dataset.truth(query)) for name, query in candidates.items()}
+        best = max(shares, key=shares.__getitem__)
+        return f"In truth {best} is the best, with {shares[best]:.3f}"
+    return None
 
 
 def _read_candidates(text: str) -> dict[str, str]:

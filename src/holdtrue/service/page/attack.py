@@ -1,4 +1,4 @@
-"""The attack and the agent that climbs, for whoever wants to see them: in the background, step by step, one at a time."""
+"""The attack, the agent that climbs and an audit, for whoever wants to see them: in the background, one at a time."""
 
 import threading
 from collections import OrderedDict
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Generic, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -106,6 +107,7 @@ def _make_context(request: Request, run: DemoRun[Step] | None, *, polled: bool =
         "rows": ROWS,
         "looks": FEATURES + ROUNDS,
         "plan": plan_attack(),
+        "audited": (),
     }
 
 
@@ -131,6 +133,20 @@ async def start_attack(request: Request, _: Visitor) -> Response:
 async def show_steps(request: Request, _: Visitor, name: str) -> Response:
     """Return how far an attack is."""
     return show_page(request, "parts/progress.html", _make_context(request, _find_runs(request).find_run(name), polled=True))
+
+
+@router.post("/page/audit")
+async def run_audit(request: Request, _: Visitor) -> Response:
+    """Audit a mechanism that keeps its promise and one that does not. They hold nobody's rows."""
+    from holdtrue.auditing import audit_privacy
+    from holdtrue.demo.chapters import run_audits
+
+    if not isinstance(getattr(request.app.state, "audits", None), CapacityLimiter):
+        request.app.state.audits = CapacityLimiter(1)  # one at a time, as the attacks
+    found = await to_thread.run_sync(run_audits, audit_privacy, limiter=request.app.state.audits)
+    if asked_by_htmx(request):
+        return show_page(request, "parts/audited.html", {"audited": found})
+    return show_page(request, "attack.html", _make_context(request, None) | {"audited": found})
 
 
 def _make_climb_context(run: DemoRun[ClimbStep] | None) -> dict[str, object]:

@@ -54,6 +54,9 @@ def _to_look(place: int, line: Line) -> ShownLook:
         return ShownLook(said=str(told.label), yes=had_yes(told), **shared)
     if isinstance(told, Answer):
         ends = told.interval
+        if line.request.startswith("difference"):
+            within = "" if ends is None else f", {ends.low:+.3f} to {ends.high:+.3f}"
+            return ShownLook(said=f"a difference of {told.value:+.3f}{within}", **shared)
         if ends is not None:
             shared |= {"low": max(0.0, ends.low), "high": min(1.0, ends.high)}
         return ShownLook(said=f"{told.value:.3f}", value=told.value, **shared)

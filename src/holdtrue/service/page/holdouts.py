@@ -14,7 +14,7 @@ from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.holdouts import Score as HoldoutScore
 from holdtrue.holdouts import Verdict
 from holdtrue.planning.holdout_plan import plan_holdout
-from holdtrue.requests import Certify, Gate, RegisterHoldout, Score, Submit
+from holdtrue.requests import Certify, Compare, Gate, RegisterHoldout, Score, Submit
 from holdtrue.service import service_of
 from holdtrue.service.holdouts import HoldoutDispatcher
 from holdtrue.service.http.bodies import decode_body, fields_of
@@ -193,23 +193,48 @@ def _check_reading(now: HoldoutStanding, form: UploadedForm) -> dict[str, Any]:
 
 def _read_submission(now: HoldoutStanding, form: UploadedForm) -> tuple[Struct, str]:
     """Return the request that a form and its file make, the same record as over HTTP, and how the file was read."""
-    fields, upload = form.fields, form.find_file("file")
+    fields, results = form.fields, _has_results(now, form)
     name = text_of(fields, "name", longest=128).strip() or None
-    results = now.takes_results or (now.verb == "score" and text_of(fields, "holds", longest=12) != "predictions")
-    if results:
-        found = read_result_file(upload, read_choice(fields))
-        document: dict[str, Any] = {"cases": found.values.tolist(), "ids": found.ids.tolist()}
-        tries = f", {found.repeats} attempts per case averaged" if found.repeats > 1 else ""
-        read_as = f"results of {'a table' if found.tool == 'plain' else found.tool}, {found.metric}{tries}"
-    else:
-        values, ids = read_values(upload, column=text_of(fields, "column", longest=200).strip() or None)
-        document, read_as = {"y_pred": values, "ids": ids}, "predictions"
+    values, ids, read_as = _read_file(form, "file", results=results)
+    document: dict[str, Any] = {"cases" if results else "y_pred": values, "ids": ids}
     if name is not None and (results or now.verb == "submit"):
         document["name"] = name
     if now.verb == "gate":
         document["margin"] = number_of(fields, "margin", low=0, high=0.999, default=0)
     kinds: dict[str, type[Struct]] = {"gate": Gate, "score": Score, "submit": Submit}
     return decode_body(document, kinds[now.verb]), read_as
+
+
+def _has_results(now: HoldoutStanding, form: UploadedForm) -> bool:
+    """Return whether the files of a form have results, and no predictions."""
+    return now.takes_results or (now.verb == "score" and text_of(form.fields, "holds", longest=12) != "predictions")
+
+
+def _read_file(form: UploadedForm, field: str, *, results: bool) -> tuple[list[Any], list[Any] | None, str]:
+    """Return the values of a file, the ids of their cases where it has any, and how it was read."""
+    upload = form.find_file(field)
+    if not results:
+        values, ids = read_values(upload, column=text_of(form.fields, "column", longest=200).strip() or None)
+        return values, ids, "predictions"
+    found = read_result_file(upload, read_choice(form.fields))
+    tries = f", {found.repeats} attempts per case averaged" if found.repeats > 1 else ""
+    read_as = f"results of {'a table' if found.tool == 'plain' else found.tool}, {found.metric}{tries}"
+    return found.values.tolist(), found.ids.tolist(), read_as
+
+
+def _read_comparison(now: HoldoutStanding, form: UploadedForm) -> tuple[Struct, str]:
+    """Return the request that a form with two files makes; the second comes in the order of the first, by their ids."""
+    results = _has_results(now, form)
+    first, ids, read_as = _read_file(form, "file", results=results)
+    second, others, _ = _read_file(form, "second", results=results)
+    if ids is not None and others is not None and ids != others:
+        places = {name: place for place, name in enumerate(others)}
+        if set(places) != set(ids):
+            raise InvalidParameter.saying("second", "the two files have different cases; both need a line for each case")
+        second = [second[places[name]] for name in ids]
+    document: dict[str, Any] = {"first": first, "second": second, "ids": ids, "results": results}
+    name = text_of(form.fields, "name", longest=128).strip()
+    return decode_body(document | ({"name": name} if name and results else {}), Compare), read_as
 
 
 @router.post("/page/holdouts/{name}/gate")
@@ -224,6 +249,12 @@ async def ask_score(request: Request, caller: Visitor, name: str) -> Response:
     return await _take_look(request, caller, name, "score")
 
 
+@router.post("/page/holdouts/{name}/compare")
+async def compare_files(request: Request, caller: Visitor, name: str) -> Response:
+    """Say by how much one file is above another: one look. The same form sent twice is charged once."""
+    return await _take_look(request, caller, name, "compare")
+
+
 @router.post("/page/holdouts/{name}/submit")
 async def submit_file(request: Request, caller: Visitor, name: str) -> Response:
     """Submit a file to a leaderboard. The same form sent twice is charged once."""
@@ -234,9 +265,9 @@ async def _take_look(request: Request, caller: Caller, name: str, verb: str) -> 
     demand_role(caller, "owner", "analyst")
     dispatcher, form = await _find(request, name), await upload_form_of(request)
     now = await _read_standing(dispatcher, caller)
-    if verb != now.verb:
+    if now.verb != ("score" if verb == "compare" else verb):
         raise Refused(409, "another kind of holdout", f"this holdout takes {now.verb}, not {verb}")
-    body, _ = await to_thread.run_sync(_read_submission, now, form)
+    body, _ = await to_thread.run_sync(_read_comparison if verb == "compare" else _read_submission, now, form)
     given = fields_of(body)
     if verb == "submit" and (caller.role != "owner" or "name" not in given):
         given["name"] = f"{caller.name}/{given['name']}" if "name" in given else caller.name

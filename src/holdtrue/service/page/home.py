@@ -63,7 +63,10 @@ async def register_dataset(request: Request, caller: Visitor) -> Response:
             raise InvalidParameter.saying(field, words)
     if numbers["queries"] is None and numbers["epsilon"] is None:
         raise InvalidParameter.saying("queries", "say how many questions it may answer, such as 300")
-    document = texts | {field: number for field, number in numbers.items() if number is not None}
+    document: dict[str, object] = texts | {field: number for field, number in numbers.items() if number is not None}
+    reserve = {"predictions": read_whole(form, "predictions"), "epsilon": read_number(form, "predictions_epsilon")}
+    if reserve["predictions"] is not None:
+        document |= {"reserve": {field: number for field, number in reserve.items() if number is not None}}
     body = decode_body(document | {"iid": bool(text_of(form, "iid", longest=8))}, Register)
     terms = {field: value for field, value in fields_of(body).items() if field != "name"} | {"owner": caller.name}
     await to_thread.run_sync(service_of(request).registry.register, body.name, terms)

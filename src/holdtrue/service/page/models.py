@@ -1,23 +1,24 @@
-"""Learning, training, predicting, distilling and watching on the page of a dataset: the price before, the outcome after."""
+"""Learning, fitting, predicting, watching, releasing on the page of a dataset: the price before, the outcome after."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Request
+from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from holdtrue.codec import digest_of, encode
 from holdtrue.curator import Curator
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount, positive
-from holdtrue.mechanisms import AboveThreshold, Exponential, PermuteAndFlip
+from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.queries.cards import Card
-from holdtrue.records import Certificate
-from holdtrue.requests import BestError, Distill, Learn, Predict, Train, WatchQuestion
+from holdtrue.records import Certificate, Table
+from holdtrue.requests import BestError, Cut, Distill, Evaluate, Fit, Learn, MarginalSets, Predict, Train, WatchQuestion
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset
 from holdtrue.service.http.bodies import decode_body
@@ -25,16 +26,21 @@ from holdtrue.service.http.learners import make_estimator, read_classes, to_colu
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
-from holdtrue.service.page.form_fields import read_number, read_whole
+from holdtrue.service.page.form_fields import read_number, read_numbers, read_whole
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
-from holdtrue.service.page.summary_views import write_csv
+from holdtrue.service.page.summary_views import suggest_points, write_csv
 from holdtrue.service.page.uploads import UploadedForm, read_rows, to_value, upload_form_of
 from holdtrue.service.page.views import find_dataset, make_context, read_standing
 from holdtrue.service.settings import Settings
 from holdtrue.verbs.distilling import buy_labels
+from holdtrue.verbs.evaluating import plan_evaluation
+from holdtrue.verbs.fitting import plan_fit, read_facts
+from holdtrue.verbs.keeping import choose_release
+from holdtrue.verbs.marginals import preview_marginals
 from holdtrue.verbs.predicting import offer_of
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model
+from holdtrue.verbs.watching import QueryWatch
 
 __all__ = ["router"]
 
@@ -44,6 +50,7 @@ _LONGEST = 4096
 _NAME = 64
 _STEPS = 20
 _MOST_COLUMNS = 64
+_MOST_EXPORTED = 20_000  # cells or rows in the address of one file
 # What the models of the demonstration predict, so that the truth can stand beside a label.
 _TARGETS: WeakKeyDictionary[Curator, dict[str, str]] = WeakKeyDictionary()
 
@@ -59,6 +66,7 @@ class ToldOutcome:
     certificate: Certificate | None = None
     csv: str | None = None
     truth: str | None = None
+    file: str = "labels.csv"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +141,8 @@ def _find_price(sent: _SentForm, price: _Price) -> dict[str, Any]:
             left = pipeline.left_beside_asks(sent.caller.name)
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
-    cap = amount(sent.curator.plan.cap_units) or 1.0
+    plan = sent.curator.plan
+    cap = amount(plan.cap_units if plan.second is None else plan.second.cap_units) or 1.0
     return {"share": amount(cost) / cap, "times": left // cost if cost else None, "told": told}
 
 
@@ -236,16 +245,60 @@ def _train(sent: _SentForm) -> ToldOutcome:
         "features": _read_list(form, "features") or None,
         "parts": 200 if parts is None else parts,
         "key": text_of(form, "keys", longest=_LONGEST).strip() or None,
+        "held_out": read_number(form, "held_out"),
     }
     asked = decode_body(document, Train)
-    estimator = make_estimator(asked.estimator.kind, asked.estimator.parameters)
+    estimator = None if asked.estimator is None else make_estimator(asked.estimator.kind, asked.estimator.parameters)
     given: dict[str, Any] = {"target": asked.target, "features": asked.features, "parts": asked.parts, "key": asked.key}
+    given |= {"held_out": asked.held_out}
+    given["replace"] = "replace" in form
     made = sent.curator.train(asked.name, estimator, **given)
     if sent.dataset.truth is not None:
         _TARGETS.setdefault(sent.curator, {})[asked.name] = asked.target
     says = ", ".join(map(str, made.asked.labels)) if made.asked.labels else f"numbers in {made.asked.bounds}"
     after = f"{made.asked.parts:,} parts vote; it reads {', '.join(made.columns)} and says {says}"
     return ToldOutcome("A model was trained", asked.name, after, "Training releases nothing and costs nothing.")
+
+
+def _read_fit(sent: _SentForm) -> Fit:
+    form = sent.fields
+    document: dict[str, Any] = {
+        "name": _read_text(form, "name", "name the model, in letters, digits, _ and -"),
+        "kind": text_of(form, "kind", longest=_NAME) or "ridge",
+        "target": _read_text(form, "target", "name a column with public labels or bounds, or write a yes-or-no question"),
+        "features": _read_list(form, "features") or None,
+        "release": text_of(form, "release", longest=_NAME) or None,
+        "mu": read_number(form, "mu"),
+        "epsilon": _read_privacy(form),
+    }
+    asked = decode_body({field: value for field, value in document.items() if value is not None}, Fit)
+    if choose_release(asked.kind, asked.release) == "each":
+        demand_role(sent.caller, "owner")
+    return asked
+
+
+def _fit(sent: _SentForm) -> ToldOutcome:
+    asked = _read_fit(sent)
+    given: dict[str, Any] = {"target": asked.target, "features": asked.features, "release": asked.release}
+    given |= {"mu": asked.mu, "epsilon": asked.epsilon, "key": sent.key, "analyst": sent.caller.name}
+    found = sent.curator.fit(asked.name, asked.kind, **given)
+    if isinstance(found, Model):
+        after = f"reads {', '.join(found.columns)}; {found.asked.certificate}"
+        return ToldOutcome("A model is kept", asked.name, after, "The fit costs nothing; each prediction will.")
+    weights = ", ".join(f"{name} {weight:.3g}" for name, weight in found.coefficients.items())
+    after = f"for features and numbers on the scale of -1 to 1, intercept {found.intercept:.3g}; {found.behind}"
+    paid = "Asked before: free." if found.repeated else f"Cost {found.certificate.cost:.3g} of the reserve."
+    return ToldOutcome(f"{asked.kind} for {asked.target}", weights, after, paid, found.certificate)
+
+
+def _price_fit(sent: _SentForm) -> tuple[int, str]:
+    asked, curator = _read_fit(sent), sent.curator
+    facts: dict[str, Any] = {"target": asked.target, "features": asked.features, "bounds": None, "labels": None}
+    public = read_facts(curator.pipeline, asked.name, asked.kind, **facts)
+    if choose_release(asked.kind, asked.release) == "each":
+        return 0, "nothing now; each prediction is charged"
+    task = plan_fit(public, asked.kind, mu=asked.mu, epsilon=asked.epsilon)
+    return task.release().cost, f"mu {float(task.mu or 0):.3g} for all weights; predictions are free then"
 
 
 def _read_predict(sent: _SentForm) -> Predict:
@@ -281,7 +334,7 @@ def _predict(sent: _SentForm) -> ToldOutcome:
     left = curator.predictions_left(asked.model, epsilon=asked.epsilon)
     paid = "Asked before: free." if one.repeated else f"Cost {one.certificate.cost:.3g} of the reserve."
     title = f"{asked.model} for " + ", ".join(f"{name} = {value}" for name, value in (asked.row or {}).items())
-    after = f"{left:,} more predictions like this are left"
+    after = f"{left:,} more predictions like this are left" + ("" if one.proven is None else f"; {one.proven}")
     return ToldOutcome(title, one.brief, after, paid, one.certificate, truth=_find_truth(sent, asked))
 
 
@@ -304,6 +357,42 @@ def _price_predict(sent: _SentForm) -> tuple[int, str]:
     model.read(model.read_points({name: [value] for name, value in (asked.row or {}).items()}))
     offer = offer_of(curator.pipeline, model, epsilon=asked.epsilon, mu=None, method=asked.method)
     return offer.price, "one label" if model.asked.labels else "one number"
+
+
+def _read_evaluate(sent: _SentForm) -> Evaluate:
+    form = sent.fields
+    levels = list(read_numbers(form, "at_most"))
+    document: dict[str, Any] = {
+        "model": text_of(form, "model", longest=_NAME).strip() or None,
+        "entry": read_whole(form, "entry"),
+        "at_most": levels or None,
+        "epsilon": _read_privacy(form),
+        "mu": read_number(form, "mu"),
+    }
+    asked = decode_body({field: value for field, value in document.items() if value is not None}, Evaluate)
+    if (asked.model is None) == (asked.entry is None):
+        raise InvalidParameter.saying("model", "name a model, or give the entry of a learned rule")
+    return asked
+
+
+def _evaluate(sent: _SentForm) -> ToldOutcome:
+    asked, curator = _read_evaluate(sent), sent.curator
+    judged = asked.model or asked.entry or 0
+    given: dict[str, Any] = {"at_most": asked.at_most, "epsilon": asked.epsilon, "mu": asked.mu}
+    found = curator.evaluate(judged, key=sent.key, analyst=sent.caller.name, **given)
+    paid = "Asked before: free." if found.repeated else f"Cost {found.certificate.cost:.3g}."
+    said = f"at most {found.bound:.3f}" if found.bound is not None else "certified" if found.certified else "not certified"
+    after = f"{found.brief}; {found.about}" + ("" if found.reason is None else f"; {found.reason}")
+    return ToldOutcome(f"Errors of {found.model}", said, after, paid, found.certificate)
+
+
+def _price_evaluate(sent: _SentForm) -> tuple[int, str]:
+    asked, curator = _read_evaluate(sent), sent.curator
+    if asked.model is None:
+        return curator.plan.cost, "one question"
+    given: dict[str, Any] = {"at_most": asked.at_most, "epsilon": asked.epsilon, "mu": asked.mu, "beta": None}
+    task = plan_evaluation(curator.pipeline, curator.model(asked.model), **given)
+    return task.release().cost, f"{len(task.levels)} levels" if len(task.levels) > 1 else "one level"
 
 
 def _distill(sent: _SentForm) -> ToldOutcome:
@@ -340,12 +429,15 @@ def _read_watch(sent: _SentForm) -> WatchQuestion:
     return WatchQuestion(query=query, threshold=threshold, alarms=alarms or 1, epsilon=_read_privacy(sent.fields))
 
 
+def _find_watch(sent: _SentForm, asked: WatchQuestion) -> QueryWatch:
+    """Return the watch of these terms, which is one and the same for all forms of a caller."""
+    terms: dict[str, Any] = {"threshold": asked.threshold, "alarms": asked.alarms, "epsilon": asked.epsilon}
+    return sent.curator.watch(**terms, analyst=sent.caller.name)
+
+
 def _watch(sent: _SentForm) -> ToldOutcome:
     asked = _read_watch(sent)
-    watch = sent.curator.watch(
-        threshold=asked.threshold, alarms=asked.alarms, epsilon=asked.epsilon, analyst=sent.caller.name
-    )
-    found = watch.ask(asked.query, key=sent.key)
+    found = _find_watch(sent, asked).ask(asked.query, key=sent.key)
     ends = found.interval or found.sample_interval
     whom = "the population" if found.interval else "these rows"
     alarms = f"{found.alarms_left} alarm{'s' if found.alarms_left != 1 else ''} left"
@@ -359,17 +451,111 @@ def _watch(sent: _SentForm) -> ToldOutcome:
 
 
 def _price_watch(sent: _SentForm) -> tuple[int, str]:
-    asked = _read_watch(sent)
+    watch = _find_watch(sent, _read_watch(sent))
+    told = (
+        f"epsilon {float(watch.epsilon):.3g} for each run; a run lasts until its alarm, and further questions in it are free"
+    )
+    return watch.run_price, told
+
+
+def _read_marginals(sent: _SentForm) -> MarginalSets:
+    """Return the tables that a form asks for: columns by their labels, numbers cut at the points that the card suggests."""
+    card = sent.curator.card
+    columns: list[str | Cut] = []
+    for name in _read_list(sent.fields, "columns"):
+        column = card.column(name)
+        points = suggest_points(column)
+        if not points and column.labels is None and column.type != "boolean":
+            message = f"{name} has no public labels, and no bounds to be cut between: leave it out, or ask in Python"
+            raise InvalidParameter.saying("columns", message)
+        columns.append(Cut(name, points) if points else name)
+    sets = text_of(sent.fields, "sets", longest=_NAME) or "pairs"
+    return replace(decode_body({"sets": sets, "margins": True}, MarginalSets), columns=tuple(columns) or None)
+
+
+def _release_marginals(sent: _SentForm) -> ToldOutcome:
+    asked = _read_marginals(sent)
+    found = sent.curator.marginals(**asdict(asked), key=sent.key, analyst=sent.caller.name)
+    if sum(map(len, found)) > _MOST_EXPORTED:
+        file = None
+    else:
+        cells = [(", ".join(table.columns), *each) for table in found for each in _list_cells(table)]
+        file = write_csv(
+            dict(zip(("table", "cell", "share", "low", "high"), map(list, zip(*cells, strict=True)), strict=True))
+        )
+    whom = "these rows" if found[0].low is None else "the population"
+    after = f"each cell with an interval for {whom}, all at once; a question that they answer is free from now on"
+    paid = "Released before: free." if found.repeated else f"Two questions for each of {len(found):,} tables."
+    return ToldOutcome("Tables that may leave", found.brief, after, paid, found.certificate, csv=file, file="tables.csv")
+
+
+def _list_cells(table: Table) -> Iterator[tuple[str, float, float, float]]:
+    for name, answer in zip(table.names, table, strict=True):
+        ends = answer.interval or answer.sample_interval
+        yield name, answer.value, ends.low, ends.high
+
+
+def _price_marginals(sent: _SentForm) -> dict[str, Any]:
+    """Return what the tables of a form would cost that were not released before."""
+    try:
+        asked = asdict(_read_marginals(sent))
+        questions, cost = preview_marginals(sent.curator.pipeline, asked.pop("sets"), **asked)
+    except HoldtrueError as error:
+        return {"wrong": detail_of(error)}
     plan = sent.curator.plan
-    privacy = epsilon_of_use(plan, picks=asked.alarms) if asked.epsilon is None else positive("epsilon", asked.epsilon)
-    event = AboveThreshold(epsilon=privacy, threshold=1, sensitivity=1, one_sided=True).event
-    told = f"epsilon {float(privacy):.3g} for each run; a run lasts until its alarm, and further questions in it are free"
-    return sent.curator.pipeline.limit.cost(event), told
+    share = amount(cost) / (amount(plan.cap_units) or 1.0)
+    priced = {
+        "questions": questions,
+        "share": share,
+        "repeated": not questions,
+        "exact": True,
+        "left": sent.curator.budget.asks,
+    }
+    return priced | {"kind": "marginals", "alpha": plan.alpha, "iid": plan.iid}
+
+
+async def _preview_marginals(request: Request, caller: Visitor, name: str) -> Response:
+    sent = await _receive(request, caller, name, "marginals")
+    found = await sent.dataset.dispatcher.run_short(_price_marginals, sent)
+    return show_page(request, "parts/price.html", {"priced": found})
+
+
+def _synthesize(sent: _SentForm) -> ToldOutcome:
+    rows, seed = read_whole(sent.fields, "rows"), read_whole(sent.fields, "seed")
+    if rows is not None and not 1 <= rows <= _MOST_EXPORTED:
+        raise InvalidParameter.saying("rows", f"the page makes 1 to {_MOST_EXPORTED:,} rows; holdtrue synthesize makes more")
+    columns, curator = _read_list(sent.fields, "columns") or None, sent.curator
+    number = min(_MOST_EXPORTED, curator.card.rows) if rows is None else rows
+    owner = None if sent.caller.role == "owner" else sent.caller.name
+    found = curator.synthesize(columns, rows=number, seed=seed or 0, analyst=owner)
+    after = f"of {', '.join(found.columns)}, made from {len(found.tables):,} released tables; intervals stay with the tables"
+    file = write_csv(found.to_columns())
+    return ToldOutcome("Rows that may leave", f"{len(found):,} rows", after, "Free.", None, csv=file, file="made.csv")
+
+
+@router.get("/page/datasets/{name}/models", name="models")
+async def list_models(request: Request, caller: Visitor, name: str) -> Response:
+    """Show every model: what it reads and says, and how many of its predictions the reserve still pays for. Free."""
+    demand_role(caller, "owner", "analyst")
+    dataset = await find_dataset(request, name)
+    found = await dataset.dispatcher.run_long(caller.name, lambda: dataset.curator.models)
+    return show_page(request, "parts/model_list.html", {"models": found, "dataset": dataset})
 
 
 _add_routes("learn", _learn, price=_price_learn)
 _add_routes("best-error", _find_best_error, price=None)
+_add_routes("evaluate", _evaluate, price=_price_evaluate)
+_add_routes("fit", _fit, price=_price_fit)
 _add_routes("train", _train, price=None, owner=True)
 _add_routes("predict", _predict, price=_price_predict)
 _add_routes("distill", _distill, price=None)
 _add_routes("watch", _watch, price=_price_watch)
+_add_routes("marginals", _release_marginals, price=None)
+_add_routes("synthesize", _synthesize, price=None)
+router.add_api_route(
+    "/page/datasets/{name}/preview-marginals",
+    _preview_marginals,
+    methods=["POST"],
+    response_model=None,
+    name="preview-marginals",
+)

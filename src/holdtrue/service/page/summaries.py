@@ -41,7 +41,7 @@ from holdtrue.service.page.summary_views import (
 )
 from holdtrue.service.page.views import find_dataset, make_context, read_standing
 from holdtrue.verbs import Release
-from holdtrue.verbs.means import plan_mean, read_by
+from holdtrue.verbs.means import find_bounds, plan_mean, read_by
 from holdtrue.verbs.pairs import StatisticRequest, read_statistic
 from holdtrue.verbs.quantiles import QuantileTask, plan_curve, read_task
 from holdtrue.verbs.tables import plan_table, read_groups
@@ -268,7 +268,8 @@ def _find_truths(curator: Curator, truth: Callable[[str], float], asked: Asked) 
     cells = read_groups(curator.pipeline, columns, where=asked.where, keys=None).list_conditions()
     if isinstance(asked, Table):
         return list(find_true_shares(truth, cells, where=asked.where))
-    ends = {"low": asked.low, "high": asked.high}
+    low, high = find_bounds(curator.pipeline, asked.column, asked.low, asked.high)
+    ends = {"low": low, "high": high}
     if isinstance(asked, Total):
         size = asked.population
         heads = [find_true_sum(truth, asked.column, conditions=conditions, **ends) for conditions in cells]

@@ -18,8 +18,7 @@ from holdtrue.exact import amount
 from holdtrue.planning.methods import REACHES
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
-from holdtrue.queries.sql_words import QUOTED, quote_name, quote_text
-from holdtrue.queries.syntax_tree import Field, Query
+from holdtrue.queries.sql_words import quote_text, spell_name
 from holdtrue.records import Answer, Prediction, Response
 from holdtrue.reports import promise, questions_of
 from holdtrue.service import service_of
@@ -41,7 +40,6 @@ __all__ = [
     "make_context",
     "read_standing",
     "suggest_questions",
-    "suggest_scaling",
     "to_plot_data",
 ]
 
@@ -91,13 +89,19 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A budget as shares of its cap."""
+    """A budget as shares of its cap; ``beside`` says what a second purse has left for other verbs than ask."""
 
     spent: float
     reserve: float
     next: float
     asks: int
     queries: int
+    beside: str = ""
+
+    @property
+    def has_reserve(self) -> bool:
+        """Return whether anything is left for other verbs than ask."""
+        return self.reserve > 0 or bool(self.beside)
 
     @classmethod
     def of(cls, budget: Budget, plan: AnyPlan) -> "Gauge":
@@ -105,10 +109,11 @@ class Gauge:
         cap = budget.cap or 1.0
         return cls(
             spent=min(1.0, budget.spent / cap),
-            reserve=min(1.0, budget.reserve / cap),
+            reserve=min(1.0, budget.reserve / cap) if budget.purse is None else 0.0,
             next=amount(plan.cost) / cap,
             asks=budget.asks,
             queries=plan.queries,
+            beside=f"{budget.reserve:.4g} {budget.reserve_unit}" if budget.purse is not None and budget.reserve else "",
         )
 
     @property
@@ -326,19 +331,8 @@ def _suggest_question(column: Column, name: str) -> str:
     return f"{name} >= {points[len(points) // 2]:g}" if points else ""
 
 
-def suggest_scaling(query: Query, card: Card) -> dict[str, str] | None:
-    """Return a column that is asked for as it stands, where its bounds end above 1, and a question that stays below."""
-    if type(query.tree) is not Field:  # nor an aggregate, which is a column of units
-        return None
-    column = next(column for column in card.columns if column.name == query.tree.column)
-    if column.bounds is None or column.bounds[1] <= 1:
-        return None
-    low, high = (f"{end:g}" for end in column.bounds)
-    return {"name": column.name, "low": low, "high": high, "better": f"{_quote_name(column)} / {high}"}
-
-
 def _quote_name(column: Column) -> str:
-    return column.name if column.name.isidentifier() and column.name.upper() not in QUOTED else quote_name(column.name)
+    return spell_name(column.name)
 
 
 def _describe_column(column: Column) -> str:

@@ -10,7 +10,7 @@ from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, budget_document
 from holdtrue.service.http.bodies import body_of, describe_body, fields_of
 from holdtrue.service.http.problems import PROBLEMS
-from holdtrue.service.identity import Anyone, Owner
+from holdtrue.service.identity import Anyone, Caller, Owner
 
 __all__ = ["router"]
 
@@ -20,7 +20,7 @@ DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=
 _JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
 
-def _dataset_document(dataset: Dataset) -> dict[str, Any]:
+def _dataset_document(dataset: Dataset, caller: Caller) -> dict[str, Any]:
     """Return a dataset's card, plan and budget."""
     return {
         "name": dataset.name,
@@ -28,7 +28,7 @@ def _dataset_document(dataset: Dataset) -> dict[str, Any]:
         "unit": str(dataset.document.get("unit", "row")),
         "card": dataset.curator.card,
         "plan": dataset.curator.plan,
-        "budget": budget_document(dataset.curator),
+        "budget": budget_document(dataset.curator, caller),
     }
 
 
@@ -37,12 +37,12 @@ def _make_reply(document: dict[str, Any], status: int = 200) -> Response:
 
 
 @router.get("", response_class=Response, responses={200: {"description": "All datasets.", **_JSON}})
-async def datasets(request: Request, _: Anyone) -> Response:
+async def datasets(request: Request, caller: Anyone) -> Response:
     """Return every dataset with its budget, sorted by name."""
     import anyio
 
     def listed() -> list[dict[str, Any]]:
-        return [_describe_briefly(each) for each in service_of(request).registry.list_datasets()]
+        return [_describe_briefly(each, caller) for each in service_of(request).registry.list_datasets()]
 
     return _make_reply({"datasets": await anyio.to_thread.run_sync(listed)})
 
@@ -61,20 +61,20 @@ async def register(request: Request, caller: Owner, body: RegisterBody) -> Respo
     registry = service_of(request).registry
     document = {name: value for name, value in fields_of(body).items() if name != "name"} | {"owner": caller.name}
     made = await anyio.to_thread.run_sync(registry.register, body.name, document)
-    return _make_reply(await made.dispatcher.run_short(_dataset_document, made), 201)
+    return _make_reply(await made.dispatcher.run_short(_dataset_document, made, caller), 201)
 
 
 @router.get("/{name}", response_class=Response, responses={200: {"description": "The card, the plan, the budget.", **_JSON}})
-async def dataset(request: Request, _: Anyone, name: DatasetName) -> Response:
+async def dataset(request: Request, caller: Anyone, name: DatasetName) -> Response:
     """Return what is public about a dataset: its card, its plan and its budget."""
     found = await service_of(request).registry.find_dataset(name)
-    return _make_reply(await found.dispatcher.run_short(_dataset_document, found))
+    return _make_reply(await found.dispatcher.run_short(_dataset_document, found, caller))
 
 
-def _describe_briefly(found: Dataset) -> dict[str, Any]:
+def _describe_briefly(found: Dataset, caller: Caller) -> dict[str, Any]:
     return {
         "name": found.name,
         "description": found.description,
         "rows": found.curator.card.rows,
-        "budget": budget_document(found.curator),
+        "budget": budget_document(found.curator, caller),
     }

@@ -41,6 +41,14 @@ Epsilon = Annotated[float | None, Field(gt=0, le=1000)]
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="plans")
 
 
+class PlanReserve(StrictModel):
+    """Predictions that a reserve is kept for."""
+
+    predictions: Annotated[int, Field(ge=1, le=10**9)]
+    epsilon: Annotated[float, Field(gt=0, le=1000)]
+    currency: Literal["mu", "rho", "draws"] | None = None
+
+
 class PlanAsking(StrictModel):
     """Leave out one of rows, queries and alpha."""
 
@@ -50,7 +58,7 @@ class PlanAsking(StrictModel):
     beta: Beta = 0.05
     epsilon: Epsilon = None
     delta: Annotated[float | None, Field(ge=0, lt=1)] = None
-    reserve: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    reserve: Annotated[float, Field(ge=0, lt=1)] | PlanReserve = 0.0
     uses: Annotated[int, Field(ge=1, le=10**9)] = 10
     cap: Literal["validity", "privacy"] | None = None
     shares: Annotated[float | None, Field(gt=0, le=0.5)] = None
@@ -93,6 +101,20 @@ class PlanPrediction(StrictModel):
     predictions: Annotated[int, Field(ge=1, le=10**9)] = 1
     realizable: bool = True
     method: Literal["best", "seed", "laplace"] = "best"
+
+
+class PlanRegression(StrictModel):
+    """Give two of rows, excess, and one of mu and epsilon."""
+
+    rows: Count = None
+    excess: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    mu: Epsilon = None
+    epsilon: Epsilon = None
+    release: Literal["once", "each"] | None = None
+    radius: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    loss_lipschitz: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    predictor_lipschitz: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    smoothness: Annotated[float | None, Field(gt=0, le=1e6)] = None
 
 
 class PlanHoldout(StrictModel):
@@ -177,4 +199,5 @@ _add_plan("", PlanAsking, _plan_asking, "asking")
 _add_plan("/learning", PlanLearning, partial(_plan_kind, "plan_learning"), "learning")
 _add_plan("/selection", PlanSelection, partial(_plan_kind, "plan_selection"), "selection")
 _add_plan("/prediction", PlanPrediction, partial(_plan_kind, "plan_prediction"), "prediction")
+_add_plan("/regression", PlanRegression, partial(_plan_kind, "plan_regression"), "regression")
 _add_plan("/holdout", PlanHoldout, partial(_plan_kind, "plan_holdout"), "holdouts")

@@ -43,9 +43,10 @@ from holdtrue.service.http.bodies import body_of, describe_body
 from holdtrue.service.http.learners import make_estimator, read_classes, to_columns
 from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS
 from holdtrue.service.http.routes.datasets import DatasetName
-from holdtrue.service.identity import Analyst, Anyone, Auditor, IdempotencyKey, Owner
+from holdtrue.service.identity import Analyst, Anyone, Auditor, IdempotencyKey, Owner, demand_role
 from holdtrue.service.identity.api_keys import share_of
 from holdtrue.verbs.distilling import Purchase, buy_labels
+from holdtrue.verbs.keeping import choose_release
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.training import Model
 
@@ -222,6 +223,7 @@ async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: D
     dataset = await _find_dataset(request, name)
     given: dict[str, Any] = {field: _read_rationals(getattr(body, field)) for field in ("scores", "sensitivity", "weights")}
     given |= {"top": body.top, "epsilon": body.epsilon, "name": body.name, "key": key, "analyst": caller.name}
+    given |= {"line": body.line, "cuts": body.cuts}
     chosen = partial(dataset.curator.select, cast("Sequence[str]", candidates), **given)
     choice = await dataset.dispatcher.run_long(caller.name, chosen)
     _note_charge(request, dataset, "select", [choice])
@@ -278,13 +280,29 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     return _make_reply(hypothesis)
 
 
+def describe_model(model: Model) -> dict[str, Any]:
+    """Return what is public about a model that is kept."""
+    asked = model.asked
+    document = {"name": asked.name, "digest": asked.digest, "parts": asked.parts, "features": list(model.columns)}
+    labels = None if asked.labels is None else list(asked.labels)
+    proven = {} if asked.certificate is None else {"certificate": asked.certificate}
+    return document | {"labels": labels, "bounds": None if asked.bounds is None else list(asked.bounds)} | proven
+
+
 @router.post("/fit", response_class=Response, responses=_describe_reply("The model."), openapi_extra=describe_body(Fit))
 async def fit(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: FitBody) -> Response:
-    """Publish the weights of a linear model that one row changes very little, with noise, for one charge."""
+    """Publish the weights of a model that one row changes very little, with noise, for one charge; or keep them.
+
+    With release each, for the owner, nothing is charged or told: the model is kept, and each prediction of it is charged.
+    """
+    if choose_release(body.kind, body.release) == "each":
+        demand_role(caller, "owner")
     dataset = await _find_dataset(request, name)
     given = {field: value for field, value in asdict(body).items() if field not in ("name", "kind")}
     fitted = partial(dataset.curator.fit, body.name, body.kind, key=key, analyst=caller.name, **given)
     model = await dataset.dispatcher.run_long(caller.name, fitted)
+    if isinstance(model, Model):
+        return _make_reply(describe_model(model))
     _note_charge(request, dataset, "fit", [model])
     return _make_reply(model)
 
@@ -316,14 +334,17 @@ async def best_error(
 )
 async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
     """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
-    dataset = await _find_dataset(request, name)
-    estimator = make_estimator(body.estimator.kind, body.estimator.parameters)
-    given = {each: value for each, value in asdict(body).items() if each not in ("name", "estimator")}
-    made = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
-    asked = made.asked
-    document = {"name": asked.name, "digest": asked.digest, "parts": asked.parts, "features": list(made.columns)}
-    labels = None if asked.labels is None else list(asked.labels)
-    return _make_reply(document | {"labels": labels, "bounds": None if asked.bounds is None else list(asked.bounds)})
+    dataset, settings = await _find_dataset(request, name), service_of(request).settings
+    learner = None if body.estimator is None else make_estimator(body.estimator.kind, body.estimator.parameters)
+    left_out = ("name", "estimator", "hypotheses")
+    given = {each: value for each, value in asdict(body).items() if each not in left_out}
+
+    def trained() -> Model:
+        classes = None if body.hypotheses is None else read_classes(dataset, body, settings)
+        return dataset.curator.train(body.name, learner, hypotheses=classes, **given)
+
+    made = await dataset.dispatcher.run_long(caller.name, trained)
+    return _make_reply(describe_model(made))
 
 
 @router.post(
@@ -355,11 +376,14 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
 async def evaluate(
     request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: EvaluateBody
 ) -> Response:
-    """Return whether a model's predictions err at most as often as asked, on held-out rows and in the population."""
+    """Return whether a model's predictions err at most as often as asked, or how often what was released errs."""
+    judged = body.entry if body.model is None else body.model
+    if judged is None or (body.model is not None and body.entry is not None):
+        raise InvalidParameter("model", body.model, "given, or entry in its place")
     dataset = await _find_dataset(request, name)
-    given = {each: value for each, value in asdict(body).items() if each != "model"}
+    given = {each: value for each, value in asdict(body).items() if each not in ("model", "entry")}
     found = await dataset.dispatcher.run_long(
-        caller.name, partial(dataset.curator.evaluate, body.model, key=key, analyst=caller.name, **given)
+        caller.name, partial(dataset.curator.evaluate, judged, key=key, analyst=caller.name, **given)
     )
     _note_charge(request, dataset, "evaluate", [found])
     return _make_reply(found)
@@ -481,10 +505,10 @@ async def synthesize(request: Request, caller: Analyst, name: DatasetName, body:
 
 
 @router.get("/budget", response_class=Response, responses=_describe_reply("What is spent, and what is left."))
-async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
-    """Return what is spent and what is left, over all analysts."""
+async def budget(request: Request, caller: Anyone, name: DatasetName) -> Response:
+    """Return what is spent and what is left, over all analysts, and of the allowance of the key's name."""
     dataset = await _find_dataset(request, name)
-    return _make_reply(await dataset.dispatcher.run_short(budget_document, dataset.curator))
+    return _make_reply(await dataset.dispatcher.run_short(budget_document, dataset.curator, caller))
 
 
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only entries before this one.")]

@@ -91,6 +91,7 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_SOAK=1 $(BIN)/python -m pytest tests/verbs/test_watching.py
 	HOLDTRUE_CLIMBS=10000 $(BIN)/python -m pytest tests/holdouts/test_gate_attacks.py
 	$(BIN)/python deploy/try_install.py
+	$(BIN)/python deploy/try_first_minutes.py
 	HOLDTRUE_STEPS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/whole/test_curator.py tests/whole/test_holdouts.py
 
 .PHONY: demo-picture
@@ -101,6 +102,10 @@ demo-picture: setup  ## redraw the attack picture of the README on fresh rows
 pages: setup  ## regenerate the pictures of bounds, the help texts and the routes that the documentation shows
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/generate.py
+
+.PHONY: doors
+doors: setup  ## print which verb goes through which door: Python, command, HTTP, client, page, agents
+	@$(BIN)/python tests/test_doors.py
 
 .PHONY: reproduce
 reproduce: setup  ## write the tables of results into reports/; NAME=learn for one, DATA=folder for real data

@@ -11,7 +11,7 @@ settings.register_profile("named", derandomize=True)
 settings.load_profile("named")
 
 # A full run with fewer tests than this has lost some on the way: raise it as the suite grows, never lower it.
-FLOOR = 7080
+FLOOR = 11_000
 
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 

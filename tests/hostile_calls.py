@@ -84,6 +84,7 @@ def _planners() -> list[Target]:
     learned = ("size", "alpha", "beta", "epsilon", "rows", "method", "realizable")
     chosen = ("candidates", "beta", "epsilon", "shortfall", "sensitivity", "range", "monotone")
     predicted = ("size", "dimension", "alpha", "beta", "rows", "epsilon", "mu", "rho", "predictions", "realizable")
+    fitted = ("rows", "excess", "mu", "epsilon", "release", "radius", "loss_lipschitz", "predictor_lipschitz", "smoothness")
     held = ("cases", "looks", "yes", "overfits", "beta", "private", "alpha", "gain", "discordant", "tells")
     made = ht.plan(rows=10_000, queries=100)
     return [
@@ -98,6 +99,9 @@ def _planners() -> list[Target]:
             {"epsilon": 1.0, "alpha": 0.1, "beta": 0.05, "size": 100},
             (*predicted, "method", "ledger"),
         ),
+        Target("plan_regression", ht.plan_regression, {"rows": 1_000, "epsilon": 0.5}, fitted),
+        Target("Fourier", ht.Fourier, {"pairs": 8, "scale": 1.0, "seed": 3}),
+        Target("Polynomial", ht.Polynomial, {"degree": 2}),
         Target("plan_holdout", ht.plan_holdout, {"cases": 500, "looks": 20, "beta": 0.05}, (*held, "gain", "discordant")),
         Target("Plan.decode", lambda text: decode(text, ht.Plan), {"text": encode(made)}),
         Target("read_plan", read_plan, {"text": encode(made)}),
@@ -210,6 +214,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
     learner = {"hypotheses": ht.Stumps(bounds={"age": (0, 90)}, steps=5), "target": "smoker", "epsilon": 0.001}
     learned = ("features", "alpha", "beta", "weights", "anyway", *keys)
     rows = {"age": [1, 2], "bmi": [20.0, 30.0]}
+    on_class = {"name": "x", "hypotheses": ht.Stumps(bounds={"age": (0, 120)}, steps=4), "target": "smoker", "parts": 5}
     trained = {"name": "x", "estimator": LogisticRegression(), "target": "smoker", "features": ["age"], "parts": 5}
     targets = [
         Target("Curator", open_data, {"data": frame, **planned}, (*options, "analyst", "progress"), share=2),
@@ -223,7 +228,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             "Curator.marginals",
             roomy.marginals,
             {"sets": "pairs", "columns": ["smoker", "region"]},
-            ("keys", "margins", *keys),
+            ("keys", "margins", "questions", "workload", *keys),
         ),
         Target("Curator.synthesize", roomy.synthesize, {"columns": ["smoker"], "rows": 10}, ("seed", "analyst")),
         Target("Curator.variance", roomy.variance, averaged, keys),
@@ -279,6 +284,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             share=2,
         ),
         Target("Curator.train", curator.train, trained, ("labels", "bounds")),
+        Target("Curator.train(hypotheses)", curator.train, on_class, ("assuming",)),
         Target(
             "Curator.predict", curator.predict, {"name": "risk", "rows": rows, "epsilon": 0.001}, ("method", "screen", *keys)
         ),
@@ -289,7 +295,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             ("labels", "groups", "screen", "analyst"),
         ),
         Target(
-            "Curator.evaluate", curator.evaluate, {"name": "risk", "at_most": 0.3, "mu": 0.001}, ("epsilon", "beta", *keys)
+            "Curator.evaluate", curator.evaluate, {"model": "risk", "at_most": 0.3, "mu": 0.001}, ("epsilon", "beta", *keys)
         ),
         Target("Curator.predictions_left", curator.predictions_left, {"epsilon": 0.1}),
         Target("Curator.preview", curator.preview, {"query": "age > 65"}),
@@ -373,6 +379,12 @@ def _audits() -> list[Target]:
     return [
         Target("audit_privacy", ht.audit_privacy, paired | {"epsilon": 1.0}, free),
         Target("audit_stability", ht.audit_stability, paired | {"tv": 0.5}, free[1:]),
+        Target(
+            "audit_replicability",
+            ht.audit_replicability,
+            {"mechanism": lambda sample, _: sample, "draw_sample": lambda _: 1, "claim": 0.9, "runs": 50},
+            ("confidence",),
+        ),
         Target(
             "audit_timing",
             ht.audit_timing,

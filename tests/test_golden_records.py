@@ -43,6 +43,7 @@ from holdtrue.records import (
     Table,
     Unions,
     WatchAnswer,
+    Workload,
 )
 
 GAUSSIAN = events.GaussianNoise(Fraction(1, 8))
@@ -241,6 +242,13 @@ VALUES = [
     requests.MarginalSets(sets="pairs", columns=("region", requests.Cut("age", (18.0, 65.0))), margins=True),
     Synthetic(("smoker",), ((True,), (None,)), (1, 2), 7, (CELLS,)),
     requests.Synthesize(columns=("smoker",), rows=3),
+    Prediction(True, PROOF, error_bound=0.125, confidence=0.95),
+    requests.Train(name="risk", target="smoker", hypotheses=STUMPS, assuming="realizable", order="fixed"),
+    Evaluation("x > 1", True, 0.25, 0.375, 0.95, 400, "the learned rule for y", PROOF, value=0.125, low=0.0625),
+    requests.Evaluate(entry=12),
+    Workload(
+        ("smoker",), ((True,),), (0.25,), (0.2,), (0.3,), (0.24,), (0.26,), 0.95, PROOF, box_low=(0.22,), box_high=(0.28,)
+    ),
 ]
 TEXTS = (Path(__file__).parent / "golden_records.jsonl").read_bytes().splitlines()
 

@@ -152,6 +152,18 @@ ARGUMENTS = {
         "by name": Call(curator, lambda who, scores: who.select(scores=scores, name="monday"), SCORES, changed_scores),
         "by key": Call(curator, lambda who, scores: who.select(scores=scores, key="one"), SCORES, changed_scores),
     },
+    ("Curator", "select", "cuts"): {
+        "new each time": Call(
+            curator,
+            lambda who, cuts: who.select(scores=[0] * (len(cuts) + 1), line=(0, 1), cuts=cuts, epsilon=0.01),
+            RESULTS,
+        ),
+        "by name": Call(
+            curator,
+            lambda who, cuts: who.select(scores=[0] * (len(cuts) + 1), line=(0, 1), cuts=cuts, epsilon=0.01, name="one"),
+            RESULTS,
+        ),
+    },
     ("Holdout", "score", "cases"): {
         **{f"{mode}, new each time": Call(holdout(**MODES[mode]), scored(mode), RESULTS) for mode in MODES},
         **{f"{mode}, by name": Call(holdout(**MODES[mode]), scored_by_name(mode), RESULTS) for mode in MODES},
@@ -184,8 +196,15 @@ def ask_all(who, _):
     who.select({"left": "a < 0", "right": "a > -9"})
     who.learn(ht.Stumps(bounds={"a": (-3, 3)}, steps=4), target="y = 1")
     who.fit("line", "logistic", target="y = 1", features=["a"], bounds={"a": (-3, 3)})
+    kept = {"target": "y = 1", "features": ["a"], "bounds": {"a": (-3, 3)}, "epsilon": 0.1}
+    who.fit("kept", "logistic", release="each", **kept)
+    who.fit("cut", "thresholds", **kept)
+    who.predict("kept", {"a": 0.5})
+    who.predict("cut", {"a": [0.5, -0.5]})
     who.train("tree", DecisionTreeClassifier(max_depth=1), target="y = 1", features=["a"], parts=30)
     who.predict("tree", {"a": [0.5, -0.5]}, epsilon=0.1)
+    who.train("best", hypotheses=ht.Stumps(bounds={"a": (-3, 3)}, steps=4), target="y = 1", parts=30, order="fixed")
+    who.predict("best", {"a": [0.5]}, epsilon=0.1)
     return who.budget.left
 
 
@@ -274,12 +293,12 @@ PUBLIC = {
         "group",
         "rehash",
     ),
-    *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "types", "weights"),
+    *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "row_weights", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
     *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),
     *("assuming", "at_most", "check", "held_out", "screen", "student", "target", "unit", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
-    *("discordant", "gain", "tells"),
+    *("discordant", "gain", "model", "replace", "tells"),
     *(
         "alarms",
         "sensitivity",
@@ -298,8 +317,11 @@ PUBLIC = {
 PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")}
 PUBLIC_HERE |= {("Curator", verb, name) for verb in ("correlation", "covariance") for name in ("first", "second")}
 PUBLIC_HERE |= {("Curator", "auc", "label"), ("Curator", "auc", "score"), ("Curator", "pairs", "kernel")}
-PUBLIC_HERE |= {("Curator", "r_squared", "prediction"), ("Curator", "marginals", "sets"), ("Curator", "synthesize", "seed")}
-PUBLIC_HERE |= {("Curator", "fit", name) for name in ("kind", "radius", "strength")}
+PUBLIC_HERE |= {("Curator", "r_squared", "prediction"), ("Curator", "synthesize", "seed")}
+PUBLIC_HERE |= {("Curator", "select", "line")}
+PUBLIC_HERE |= {("Curator", "marginals", name) for name in ("questions", "sets", "workload")}
+PUBLIC_HERE |= {("Curator", "fit", name) for name in ("kind", "radius", "strength", "release", "basis")}
+PUBLIC_HERE |= {("Curator", "fit", name) for name in ("gamma", "certified_by")}
 PUBLIC_HERE |= {("Curator", "find_statistic", "request"), ("Curator", "preview_statistic", "request")}
 
 

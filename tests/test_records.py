@@ -31,6 +31,7 @@ from holdtrue.records import (
     Table,
     Tagged,
     WatchAnswer,
+    Workload,
 )
 
 CERTIFICATE = Certificate(
@@ -60,6 +61,7 @@ RECORDS = [
     Answer(0.35, None, SAMPLE, CERTIFICATE, reason="the rows were not declared independent draws"),
     Choice("north", 0, 12.5, CERTIFICATE),
     Prediction("yes", CERTIFICATE),
+    Workload(("a",), ((True,),), (0.25,), None, None, (0.2,), (0.3,), 0.95, CERTIFICATE),
     Evaluation("risk", True, 0.25, None, 0.95, 6512, "predictions", CERTIFICATE, "not declared independent"),
     WatchAnswer(True, 0.5, POPULATION, SAMPLE, 1, 2, 0.01, CERTIFICATE),
     FittedModel(

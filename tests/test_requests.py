@@ -38,14 +38,14 @@ METHODS = {
     "Select": ([Curator.select], {}, {}),
     "WatchQuestion": ([Curator.watch, QueryWatch.ask], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
-    "Fit": ([Curator.fit], {}, {}),
+    "Fit": ([Curator.fit], {}, {"gamma": "for a learner of one's own, which is code", "certified_by": "likewise"}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),
     "Predict": (
         [Curator.predict],
         {"model": "the method's name", "row": "one row, where rows are several"},
         {"name": "called model, beside fields of rows"},
     ),
-    "Evaluate": ([Curator.evaluate], {"model": "the method's name"}, {"name": "called model"}),
+    "Evaluate": ([Curator.evaluate], {"entry": "the number that the method takes for model"}, {}),
     "Distill": (
         [Curator.distill],
         {"model": "the method's name", "rows": "the method's public_rows"},
@@ -86,6 +86,7 @@ DEFAULTS = {
     ("HoldoutTerms", "unseen"): "declared only where it is said",
     ("Terms", "iid"): "undeclared is not independent",
     ("Predict", "rows"): "or else row",
+    ("Evaluate", "model"): "or else entry",
     ("Submit", "name"): "the caller's own name comes first",
 }
 

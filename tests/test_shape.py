@@ -28,9 +28,9 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (298, 240),
-    "lines of code": (49_250, 29_500),
-    "longest import chain": (19, 20),
+    "modules": (318, 240),
+    "lines of code": (54_200, 29_500),
+    "longest import chain": (20, 20),
     "layers": (13, 15),
 }
 

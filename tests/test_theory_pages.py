@@ -19,8 +19,7 @@ SECTIONS = {
 
 
 def test_there_are_as_many_sections_as_items():
-    assert len(ROWS) == len(SECTIONS) == 80
-    assert len({anchor for _, anchor in SECTIONS}) == 80
+    assert len(ROWS) == len(SECTIONS) == len({anchor for _, anchor in SECTIONS}) >= 84
 
 
 @pytest.mark.parametrize(("item", "page", "anchor"), ROWS, ids=[row[0] for row in ROWS])

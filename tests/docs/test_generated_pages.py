@@ -32,7 +32,7 @@ def test_help_and_routes_in_the_pages_are_what_the_command_and_the_service_say()
 
 def test_a_page_that_is_behind_is_noticed_and_mended(tmp_path):
     (tmp_path / "reference").mkdir()
-    for name in ("generate.py", "command.md", "http.md", "reference/theorems.md"):
+    for name in ("generate.py", "command.md", "http.md", "widths.md", "reference/theorems.md"):
         (tmp_path / name).write_bytes((DOCS / name).read_bytes())
     page = tmp_path / "command.md"
     page.write_text(COMMAND.replace("Ask which share of the rows", "Ask what share of all rows"), encoding="utf-8")

@@ -62,3 +62,9 @@ def test_every_error_stands_in_the_tree():
     tree = page.partition("```text\n")[2].partition("```")[0]
     drawn = re.findall(r"\b([A-Z]\w+)\b(?! *\))", re.sub(r"\(\w+\)", "", tree))
     assert sorted(drawn) == sorted(ht.errors.__all__)
+
+
+@pytest.mark.parametrize("room", ["bounds", "accounting"])
+def test_every_module_of_bounds_and_accounting_is_in_the_reference(room):
+    held = {f"holdtrue.{room}.{each.stem}" for each in Path(ht.__file__).with_name(room).glob("[a-z]*.py")}
+    assert held <= set(DOCUMENTED)

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
 from holdtrue.estimators import StableClassifier
+from holdtrue.ledgers import read_charge
 from holdtrue.requests import Auc, Correlation, Gini, Pairs, Ratio, Variance
 from whole.faults import STEPS, Worker, at, kill
 from whole.holdout_machine import folder
@@ -33,7 +34,6 @@ STATISTICS = (
     Pairs(kernel="abs(a.x - b.x)", low=0, high=ROWS),
     Ratio(numerator="x", denominator="id", cap=ROWS // 2),
 )
-VERBS = tuple(request.__struct_config__.tag for request in STATISTICS)
 POINTS = st.lists(st.integers(0, 30), min_size=1, max_size=6, unique=True)
 
 
@@ -61,12 +61,18 @@ class CuratorMachine(RuleBasedStateMachine):
 
     def open(self):
         terms = {"queries": QUERIES, "epsilon": 8, "delta": 1e-6, "reserve": 0.5, "iid": True, "cap": "privacy"}
-        curator = ht.Curator(self.rows, ledger=self.path, **terms, **self.beside)
+        curator = ht.Curator(self.rows, ledger=self.path, **(terms | self.beside))
         if not self.trained:
             # All parts agree, so that every screen lets a point through; kept beside the ledger for every worker.
             given = {"target": "z", "features": ["x"], "parts": PARTS, "key": "id"}
             curator.train("m", DecisionTreeClassifier(max_depth=1), **given)
             curator.train("judged", DecisionTreeClassifier(max_depth=1), held_out=0.2, **given)
+            best = ht.Thresholds(0, 10, steps=5, column="x")
+            curator.train("best", hypotheses=best, target="z", parts=PARTS, order="fixed")
+            assert curator.model("best").asked.terms.lost is None
+            kept = {"target": "z", "features": ["x"], "bounds": {"x": (0, 10)}, "epsilon": 0.3}
+            curator.fit("line", "logistic", release="each", **kept)
+            curator.fit("cut", "thresholds", **kept)
             self.trained = True
         return curator
 
@@ -80,13 +86,14 @@ class CuratorMachine(RuleBasedStateMachine):
         """Make a request; a refusal spends nothing, and a key that named another request is refused."""
         worker = self.workers[place]
         ledger = worker.object.ledger
-        before, known = ledger.spent, None if key is None else self.keys.get(key)
+        before, known = self.count_spent(ledger), None if key is None else self.keys.get(key)
         try:
             found = act(worker.object)
         except (ht.RefusedError, ht.RequestError) as error:
             if worker.moment is None:
-                assert ledger.spent == before, "refused, and something was spent"
-            if not isinstance(error, ht.BudgetExceeded):
+                assert self.count_spent(ledger) == before, "refused, and something was spent"
+            late = "declared before the draw" in str(error)  # a workload of tables that were released before
+            if not isinstance(error, ht.BudgetExceeded) and not late and not self.is_unlike(error):
                 assert known is not None
                 assert known != request, "the same request under its own key was refused"
             return None
@@ -95,6 +102,17 @@ class CuratorMachine(RuleBasedStateMachine):
         if key is not None:
             assert known in (None, request), "a key served two requests"
         return found
+
+    @staticmethod
+    def count_spent(ledger):
+        """Return what both purses have spent; the second one is the first again where there is one."""
+        last = ledger.entries()[-1:]
+        return ledger.spent, last[0].other_spent if last else 0
+
+    @staticmethod
+    def is_unlike(_):
+        """Return whether an event is refused because the reserve does not count it."""
+        return False
 
     def remember(self, key, request):
         """A key that reached the ledger names its request for good, whether it was answered or not."""
@@ -179,6 +197,17 @@ class CuratorMachine(RuleBasedStateMachine):
     def marginals(self, place, sets, key):
         self.release_marginals(place, sets, key)
         self.remember(key, ("marginals", sets))
+
+    @rule(place=WORKER, label=st.booleans(), key=KEY)
+    def marginals_with_a_workload(self, place, label, key):
+        """A workload is declared before its tables are drawn, and refused after that."""
+        request, given = ("workload", label), {"columns": ["y", "z"], "workload": [{"z": label}], "key": key}
+        found = self.request(place, lambda held: held.marginals([["z"]], **given), key=key, request=request)
+        if found is not None:
+            values = found.workload.values
+            assert self.values.setdefault(f"workload {label}", values) == values, "one question, two answers"
+            assert self.values.setdefault("marginal ('z',)", found[0].values) == found[0].values, "one table, two answers"
+        self.remember(key, request)
 
     @rule(place=WORKER, sets=st.sampled_from(["pairs", (("y",), ("y", "z"))]), key=KEY, step=MOMENT)
     def marginals_and_die(self, place, sets, key, step):
@@ -298,6 +327,16 @@ class CuratorMachine(RuleBasedStateMachine):
         )
         self.remember(key, request)
 
+    @rule(place=WORKER, name=st.sampled_from(["line", "cut"]), points=POINTS, key=KEY, step=st.none() | MOMENT)
+    def predict_kept(self, place, name, points, key, step):
+        """A kept fit tells nothing until a prediction is paid for; a point has one answer, whoever asks and dies."""
+        table = {"x": [float(point) for point in points]}
+        request = ("predict kept", name, tuple(points))
+        with at(self.workers[place], step, kill) if step is not None else nullcontext():
+            self.request(place, lambda held: held.predict(name, table, key=key), key=key, request=request)
+        self.workers[place].object  # noqa: B018 - open again
+        self.remember(key, request)
+
     @rule(place=WORKER, level=st.sampled_from([0.4, 0.3]), key=KEY)
     def evaluate(self, place, level, key):
         request = ("evaluate", level)
@@ -309,6 +348,33 @@ class CuratorMachine(RuleBasedStateMachine):
         )
         if found is not None:
             assert self.values.setdefault(request, found.certified) == found.certified, "one evaluation, two answers"
+        self.remember(key, request)
+
+    @rule(place=WORKER, point=st.integers(0, 10), key=KEY)
+    def predict_by_the_best_of_a_class(self, place, point, key):
+        """Its certificate was given before the first answer, and stays with it in every worker and after every crash."""
+        request = ("best", point)
+        found = self.request(
+            place,
+            lambda held: held.predict("best", {"x": float(point)}, epsilon=0.3, method="agnostic", key=key),
+            key=key,
+            request=request,
+        )
+        if found is not None:
+            bound = self.values.setdefault("excess of best", found.excess_error)
+            assert bound == found.excess_error, "one model, two certificates"
+        self.remember(key, request)
+
+    @rule(place=WORKER, key=KEY)
+    def evaluate_what_was_released(self, place, key):
+        held = self.workers[place].object
+        entry = next((line.entry for line in held.history if line.verb == "fit" and line.responses), None)
+        if entry is None:
+            return
+        request = ("evaluate", "entry", entry)
+        found = self.request(place, lambda held: held.evaluate(entry, key=key), key=key, request=request)
+        if found is not None:
+            assert self.values.setdefault(request, found.value) == found.value, "one evaluation, two answers"
         self.remember(key, request)
 
     @rule(place=WORKER, groups=st.integers(2, 6))
@@ -357,13 +423,57 @@ class CuratorMachine(RuleBasedStateMachine):
         held = self.workers[0].object
         entries = held.ledger.entries()
         charges = [entry for entry in entries if entry.kind == "charge"]
-        assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
+        self.check_purses(held.ledger, charges)
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb in ("ask", "marginals", "mean", "quantile", "table", *VERBS)]
+        asked = [entry for entry in charges if read_charge(entry).draws]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"
+
+    def check_purses(self, ledger, charges):
+        assert ledger.spent == sum(entry.cost for entry in charges) <= ledger.terms.cap
+
+
+class PurseMachine(CuratorMachine):
+    """The same with a second purse for what is not a question: in rho, or counted in draws. Neither lends to the other."""
+
+    @initialize(currency=st.sampled_from(["rho", "draws"]))
+    def start(self, currency):
+        self.beside = {"reserve": {"predictions": 12, "epsilon": 0.3, "currency": currency}}
+        super().start()
+
+    @staticmethod
+    def is_unlike(error):
+        return "reserve" in str(error) and "counts draws" in str(error)
+
+    def check_purses(self, ledger, charges):
+        questions = [entry for entry in charges if read_charge(entry).draws]
+        others = [entry for entry in charges if not read_charge(entry).draws]
+        purse = ledger.terms.purse
+        assert ledger.spent == sum(entry.cost for entry in questions) <= ledger.terms.cap
+        total = sum(entry.cost for entry in others)
+        assert (charges[-1].other_spent if charges else 0) == total <= purse.cap_units, "a purse lent to the other"
+        assert {read_charge(entry).purse for entry in questions} <= {"mu"}
+        assert {read_charge(entry).purse for entry in others} <= {purse.currency}
+        assert total == 0 or purse.currency == "rho" or total % 10**15 == 0, "a part of a draw was charged"
+
+    @rule(place=WORKER, epsilon=st.sampled_from([None, 0.1, 0.5]), points=POINTS, step=st.none() | MOMENT)
+    def predict_at_any_epsilon(self, place, epsilon, points, step):
+        """A smaller epsilon counts as a full draw; a larger one is refused where draws are counted."""
+        with at(self.workers[place], step, kill) if step is not None else nullcontext():
+            self.predict_points(place, points, epsilon=epsilon, screen=None, key=None)
+        self.workers[place].object  # noqa: B018 - open again
+
+    @rule()
+    def open_with_other_caps(self):
+        """The caps of an opened ledger never change."""
+        try:
+            ht.Curator(self.rows, ledger=self.path, reserve={"predictions": 13, "epsilon": 0.3})
+        except ht.RequestError:
+            return
+        message = "a ledger was opened with another purse"
+        raise AssertionError(message)
 
 
 def visits():

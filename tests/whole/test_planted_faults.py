@@ -57,7 +57,7 @@ def answer_by_parts_alone(entry, release):
 )
 def test_a_free_look_that_is_answered_with_an_unpaid_threshold(machine, monkeypatch):
     monkeypatch.setattr(pipeline, "may_answer", answer_by_parts_alone)
-    monkeypatch.setattr(sparse, "_request_id_in_run", lambda part, _: request_id_of(part))
+    monkeypatch.setattr(sparse, "request_id_in_run", lambda part, _: request_id_of(part))
     breaks(machine)
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from dataclasses import replace
 from functools import cache
 
@@ -146,6 +147,8 @@ def start(*life):
         try:
             live(*life)
             code = 0
+        except Exception:  # noqa: BLE001 - told to whoever waits, who counts it
+            traceback.print_exc()
         finally:
             os._exit(code)
     return child

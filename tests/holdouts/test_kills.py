@@ -33,6 +33,7 @@ def watched(where, folder, mode, workers, *more):
         command, capture_output=True, text=True, check=False, timeout=1200, env=os.environ | paths
     )
     assert done.returncode == 0, done.stderr
+    sys.stderr.write(done.stderr)  # why a process failed, where one did
     return json.loads(done.stdout), Counter(seen.read_text().splitlines())
 
 

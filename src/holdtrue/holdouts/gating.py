@@ -194,6 +194,8 @@ class Gate(Mode[Verdict]):
         state = self._follow()
         own = known is None and given.name == state.incumbent  # whoever asks again is told the yes that made it so
         met = state.beaten if own else state.incumbent
+        if own:  # another process may have stored this yes since the index was read
+            self.pipeline.index.follow()
         if known is not None:
             met = read_charge(known).request["against"]
         part = f"gate {given.name} {given.margin} {met or 'nothing'}"

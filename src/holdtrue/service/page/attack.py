@@ -33,6 +33,11 @@ class DemoRun(Generic[AnyStep]):
     over: bool = False
     failed: bool = False
 
+    def take_snapshot(self) -> "DemoRun[AnyStep]":
+        """Return the run as it is now. Whether it is over is read first: a run that is over has all its steps."""
+        over = self.over
+        return DemoRun(self.name, list(self.steps), over, self.failed)
+
 
 class DemoRuns(Generic[AnyStep]):
     """The runs of one demonstration in this worker. They live in memory: what they look at is made for them and let go."""
@@ -96,7 +101,8 @@ def _count_misses(ends: list[Step]) -> dict[str, int]:
 
 
 def _make_context(request: Request, run: DemoRun[Step] | None, *, polled: bool = False) -> dict[str, object]:
-    steps = [] if run is None else list(run.steps)
+    run = run and run.take_snapshot()
+    steps = [] if run is None else run.steps
     return {
         "run": run,
         "polled": polled,
@@ -150,8 +156,9 @@ async def run_audit(request: Request, _: Visitor) -> Response:
 
 
 def _make_climb_context(run: DemoRun[ClimbStep] | None) -> dict[str, object]:
-    steps = [] if run is None else list(run.steps)
-    known = {"steps": [asdict(step) for step in steps], "last": steps[-1] if steps else None, "done": 0.0}
+    run = run and run.take_snapshot()
+    steps = [] if run is None else run.steps
+    known: dict[str, object] = {"steps": [asdict(step) for step in steps], "last": steps[-1] if steps else None, "done": 0.0}
     if steps:
         known["done"] = steps[-1].looks / LOOKS
     return known | {"run": run, "cases": CASES, "looks": LOOKS, "yes": YES}

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from holdtrue.ledgers.sealed_store import FolderStore
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 PLANNED = {"queries": 20, "epsilon": 1.0, "delta": 1e-6}
+HEAVY = {"alembic", "joblib", "matplotlib", "narwhals", "numba", "pandas", "rich", "scipy", "sklearn", "sqlalchemy"}
+OTHER_VERBS = {f"holdtrue.{name}" for name in ("ensembles", "hypotheses", "reports", "verbs.deducing", "verbs.pairs")}
 ROWS = pd.DataFrame({"age": np.arange(400) % 90, "region": np.where(np.arange(400) % 3, "north", "south")})
 
 
@@ -61,6 +65,23 @@ def test_a_file_that_nobody_touched_is_hashed_once(people, hashed):
     assert len(hashed) == 1
     open_again(people, rehash=True)
     assert len(hashed) == 2
+
+
+def test_a_question_of_a_known_file_loads_nothing_that_it_does_not_need(tmp_path):
+    """The first answer of a process, to an open ledger of privacy or with a promise for the population."""
+    for number, iid in enumerate((False, True)):
+        path = tmp_path / f"people{number}.parquet"
+        write(ROWS, path)
+        ht.Curator(path, ledger=tmp_path / f"{number}.ledger", iid=iid, second_budget=True, **PLANNED).close()
+        program = f"""
+import sys
+import holdtrue as ht
+with ht.Curator({str(path)!r}, ledger={str(tmp_path / f"{number}.ledger")!r}) as curator:
+    curator.ask("age > 65 AND region = 'north'")
+print(*{{name.partition(".")[0] for name in sys.modules}} & {HEAVY!r}, *{OTHER_VERBS!r} & set(sys.modules))
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - ours
+        assert done.stdout.split() == []
 
 
 def test_other_rows_in_the_same_place_are_refused(people, hashed):
@@ -138,6 +159,17 @@ def test_a_note_of_another_ledger_counts_for_nothing(people, hashed, tmp_path):
     count = len(hashed)
     ht.Curator(people, ledger=other).close()
     assert len(hashed) == count + 1
+
+
+@pytest.mark.parametrize("header", [["age", "region"], ["region", "age"]])
+def test_a_file_that_is_read_in_another_way_is_hashed_again(tmp_path, hashed, header):
+    """With names given, the first line is one more row; and columns may change places."""
+    people = tmp_path / "people.csv"
+    people.write_text("age,region\n" + "".join(f"n{number},t{number % 7}\n" for number in range(300)))
+    open_again(people, **PLANNED)
+    with pytest.raises(ht.FingerprintMismatch):
+        open_again(people, header=header)
+    assert len(hashed) == 2
 
 
 def test_one_changed_file_of_several_is_enough(tmp_path, hashed):

@@ -2,18 +2,24 @@
 
 import datetime as dt
 import os
+import threading
+from contextlib import closing
+from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engines.adversarial import TABLES
 from engines.conftest import ENGINES
-from holdtrue.engines import fingerprints, open_engine
+from holdtrue.engines import duckdb_engine, fingerprints, open_engine
+from holdtrue.engines.base import CHUNK
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import InvalidParameter
 from holdtrue.kernels import row_words, row_words_compiled
-from holdtrue.kernels.row_words import LANES, mix_words
+from holdtrue.kernels.row_words import LANES, mix_rows
 from holdtrue.queries.evaluator import Values
 
 KEY = bytes(range(40))
@@ -132,6 +138,26 @@ def test_a_missing_cell_shows_in_any_column(columns):
     assert len(prints) == columns + 1
 
 
+def test_the_thread_that_reads_hashes_too_while_the_others_have_enough(monkeypatch):
+    """No piece is lost or counted twice: other threads wait here until the reading one took two."""
+    table, taken_here, taken = pa.table({"a": np.arange(8 * CHUNK)}), threading.Semaphore(0), []
+    expected, whole = _print(table), Fingerprint.total_rows
+
+    def total(fingerprint, cells, *, rows):
+        taken.append(threading.current_thread() is threading.main_thread())
+        if taken[-1]:
+            taken_here.release()
+        elif taken.count(False) == 1:
+            assert all(taken_here.acquire(timeout=60) for _ in range(2))
+        return whole(fingerprint, cells, rows=rows)
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(Fingerprint, "total_rows", total)
+    assert _print(table) == expected
+    assert len(taken) == 8
+    assert sum(taken) >= 2
+
+
 def test_rows_are_mixed_with_the_integers_of_exact_arithmetic(monkeypatch):
     """Each lane is the sum of products of halves, a key added to either, modulo 2^64; a planted fault is seen."""
     rng, rows = np.random.default_rng(27), 70
@@ -152,8 +178,9 @@ def test_rows_are_mixed_with_the_integers_of_exact_arithmetic(monkeypatch):
     for kernels in (None, row_words_compiled):
         monkeypatch.setattr(row_words, "_COMPILED", lambda _, module=kernels: module)
         lanes = np.zeros((LANES, rows), dtype=np.uint64)
-        for word, key in zip(words, keys, strict=True):
-            mix_words(word, key, lanes)
+        mix_rows(words, keys, lanes, rows)
+        assert lanes.tolist() == exact
+        mix_rows(words, keys, lanes, 0)
         assert lanes.tolist() == exact
         lanes[2, 69] += np.uint64(1)
         assert lanes.tolist() != exact
@@ -178,8 +205,7 @@ def test_two_rows_seldom_meet_in_a_lane(monkeypatch):
                 rng.integers(0, 256, (2, 2, LANES), dtype=np.uint64) if keyed else np.zeros((2, 2, LANES), dtype=np.uint64)
             )
             lanes = np.zeros((LANES, 2), dtype=np.uint64)
-            for place in range(2):
-                mix_words(np.array([one[place], other[place]], dtype=np.uint64), keys[place], lanes)
+            mix_rows(np.array([one, other], dtype=np.uint64).T, keys, lanes, 2)
             met += int((lanes[:, 0] % 2**16 == lanes[:, 1] % 2**16).sum())
         return met
 
@@ -267,3 +293,80 @@ def test_random_edits_are_noticed(key):
             assert any((a + b - c - d) % (1 << 128) for a, b, c, d in sums)
         else:  # one row stands in the place of another
             assert before[one] != before[other]
+
+
+def _make_cells(rows):
+    """Return columns of every type that all readers take for the same cells, with NULL, NaN, -0 and the largest numbers."""
+    rng = np.random.default_rng(rows)
+    holes = rng.random(rows) < 0.2
+    reals = rng.choice([0.0, -0.0, np.nan, np.inf, 5e-324, 0.1], rows)
+    words = np.array(["north", "south", "", "ä", "north "])[rng.integers(0, 5, rows)]
+    return pa.table(
+        {
+            "yes": pa.array(rng.random(rows) < 0.5, mask=holes),
+            "small": pa.array(rng.integers(-128, 128, rows), pa.int8(), mask=holes),
+            "unsigned": pa.array(rng.integers(0, 2**32, rows), pa.uint32()),
+            "whole": pa.array(rng.integers(-(2**63), 2**63 - 1, rows), pa.int64(), mask=holes[::-1]),
+            "single": pa.array(reals.astype(np.float32), mask=holes),
+            "real": pa.array(reals),
+            "few": pa.array(words, mask=holes),
+            "many": pa.array([f"{number:x}" * 3 for number in range(rows)]),
+            "a.b": pa.array(words).dictionary_encode(),
+        }
+    )
+
+
+def test_parquet_read_as_it_lies_is_the_same_table(tmp_path):
+    """Text by its own dictionaries or without, in several groups and files, compressed or not: one fingerprint."""
+    cells = _make_cells(7_000)
+    for number, given in enumerate(({}, {"use_dictionary": False}, {"row_group_size": 900, "compression": "zstd"})):
+        pq.write_table(cells, tmp_path / f"whole{number}.parquet", **given)
+    pq.write_table(cells[:4_321], tmp_path / "part1.parquet", row_group_size=1_000)
+    pq.write_table(cells[4_321:], tmp_path / "part2.parquet")
+    duckdb.execute(f"COPY (FROM '{tmp_path}/whole0.parquet') TO '{tmp_path}/whole9.parquet' (ROW_GROUP_SIZE 2048)")
+    prints = {_print(cells)}
+    for path in [*tmp_path.glob("whole*.parquet"), f"{tmp_path}/part*.parquet"]:
+        with closing(open_engine(path)) as engine:
+            assert all(duckdb_engine._is_plain(each.path, engine.card) for each in engine.files)
+            prints.add(engine.fingerprint(KEY))
+    assert len(prints) == 1
+    coded = duckdb_engine._read_parquet(str(tmp_path / "whole0.parquet"), ["few", "many"])
+    assert {str(each.type)[:10] for each in next(iter(coded)).columns} == {"dictionary", "string"}
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (pa.array([1, 2**64 - 1], pa.uint64()), "integer"),
+        (pa.array([Decimal("1.5"), None], pa.decimal128(10, 2)), None),
+        (pa.array([20_000, None], pa.date32()), None),
+        (pa.array([20_000, None], pa.timestamp("us")), None),
+        (pa.array([1, 2], pa.int32()), "real"),
+    ],
+    ids=lambda given: str(getattr(given, "type", given)),
+)
+def test_parquet_of_other_types_is_read_by_duckdb(tmp_path, column, wanted):
+    """Types that readers take differently, and those that the custodian declares, are not read as they lie."""
+    pq.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
+    types = None if wanted is None else {"x": wanted}
+    with closing(open_engine(tmp_path / "x.parquet", types=types)) as engine:
+        assert not duckdb_engine._is_plain(str(tmp_path / "x.parquet"), engine.card)
+        assert engine.fingerprint(KEY) == open_engine(pa.table({"x": column}), types=types).fingerprint(KEY)
+
+
+def test_a_group_of_rows_larger_than_memory_is_read_a_page_at_a_time(tmp_path):
+    """Arrow holds less than half of a group; read as Arrow does by itself, which is the control, it holds all of it."""
+    path, rows, rng = tmp_path / "one.parquet", 1_000_000, np.random.default_rng(2)
+    columns = {f"x{number}": rng.random(rows) for number in range(4)}
+    pq.write_table(pa.table(columns), path, row_group_size=rows, use_dictionary=False)
+
+    def measure_peak(batches):
+        before, most = pa.total_allocated_bytes(), 0
+        for batch in batches:
+            assert batch.num_rows
+            most = max(most, pa.total_allocated_bytes() - before)
+        return most
+
+    assert measure_peak(duckdb_engine._read_parquet(str(path), list(columns))) < 4 * rows * len(columns)
+    with pq.ParquetFile(path) as file:
+        assert measure_peak(file.iter_batches(1 << 16, use_threads=False)) > 8 * rows * len(columns)

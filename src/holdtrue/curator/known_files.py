@@ -1,7 +1,8 @@
 """Files whose fingerprint is known: a file that nobody touched since it was read is not read again.
 
 Beside a ledger in a file stands a sealed note of the files that its rows came from, as they were when the fingerprint was
-taken: path, device, inode, size and both times of change. While they are the same, the fingerprint is taken from the note.
+taken: path, device, inode, size and both times of change, and how they were read. While all is the same, the fingerprint is
+taken from the note.
 For a ledger in a database, which may serve machines with other inodes, the note is this process's own memory: a connection
 that was cut is made again without reading the rows. Whoever can write to the disk and set a file's inode and status time
 back can deceive this, which no ordinary program does; ``rehash`` reads the rows again whatever the note says.
@@ -14,10 +15,13 @@ from contextlib import suppress
 from typing import Final
 
 from holdtrue.codec import encode
+from holdtrue.curator.kept_bitmaps import open_bitmaps
 from holdtrue.engines import Engine, Progress
+from holdtrue.engines.base import LocalEngine
 from holdtrue.engines.files import FileState
 from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
 from holdtrue.ledgers.sealed_store import SealedStore, check_seal, seal_document, store_beside
+from holdtrue.version import __version__
 
 __all__ = ["NOTE", "SETTLED", "RowsFingerprint"]
 
@@ -50,8 +54,10 @@ class RowsFingerprint:
         self._engine, self._rehash, self._progress = engine, rehash, progress
         self._store = _find_store(ledger) if _can_tell(engine.files) else None
         self._remembers = _can_tell(engine.files) and ledger is not None and "://" in os.fspath(ledger)
+        self._ledger = ledger
         self._found: tuple[bytes, str] | None = None
         self._settled = False
+        self._trusted: tuple[str, str] | None = None
 
     def __call__(self, key: bytes) -> str:
         """Return the fingerprint under a key, in hexadecimal."""
@@ -59,6 +65,7 @@ class RowsFingerprint:
             return self._found[1]
         known = None if self._rehash else self._read_note(key.hex())
         if known is not None:
+            self._trusted = key.hex(), known
             return known
         began = time.time_ns()
         try:
@@ -73,22 +80,38 @@ class RowsFingerprint:
         raise RequestError(failure)
 
     def keep(self) -> None:
-        """Note a fingerprint that was taken, once its ledger is open; only of files that stayed as they were."""
+        """Note a fingerprint that was taken, once its ledger is open; only of files that stayed as they were.
+
+        Bitmaps of an engine over such files, and over those that were known, are kept beside the ledger (KeptBitmaps).
+        """
         files = list(self._engine.files)
-        if not (self._store or self._remembers) or self._found is None or not self._settled:
+        if (self._store or self._remembers) and self._found is not None and self._settled:
+            with suppress(HoldtrueError, OSError):
+                if files == [FileState.of(file.path) for file in files]:
+                    self._trusted = self._found[0].hex(), self._found[1]
+                    self._write_note(*self._trusted)
+        if self._store is not None and self._trusted is not None:
+            self._keep_bitmaps(*self._trusted)
+
+    def _keep_bitmaps(self, key: str, found: str) -> None:
+        engine = self._engine
+        if self._ledger is not None and isinstance(engine, LocalEngine) and not engine.file_tables:
+            source = encode([__version__, found, self._describe_files()])
+            bitmaps = open_bitmaps(self._ledger, key, rows=engine.rows, source=source, fresh=self._rehash)
+            if bitmaps is not None:
+                engine.keep_bitmaps(bitmaps)
+
+    def _write_note(self, key: str, found: str) -> None:
+        if self._store is None:
+            _REMEMBERED[key] = self._describe_files(), found
             return
-        with suppress(HoldtrueError, OSError):
-            if files == [FileState.of(file.path) for file in files]:
-                key, found = self._found[0].hex(), self._found[1].encode("ascii")
-                if self._store is None:
-                    _REMEMBERED[key] = self._describe_files(), self._found[1]
-                    return
-                self._store.write(NOTE, seal_document(key, NOTE, facts=self._describe_files(), content=found))
+        note = seal_document(key, NOTE, facts=self._describe_files(), content=found.encode("ascii"))
+        self._store.write(NOTE, note)
 
     def _describe_files(self) -> str:
-        """Return the files as they are, and of units also which table each of them is of."""
-        files, tables = list(self._engine.files), list(self._engine.file_tables)
-        return encode({"files": files, "tables": tables} if tables else files)
+        """Return the files as they are, how they were read, and of units also which table each of them is of."""
+        engine = self._engine
+        return encode({"files": list(engine.files), "reading": engine.reading, "tables": list(engine.file_tables)})
 
     def _read_note(self, key: str) -> str | None:
         if self._store is None:

@@ -61,16 +61,20 @@ class Declared:
         ]
         return Declared(*picked)
 
-    def make_card(self, named: Sequence[tuple[str, str]], *, rows: int) -> Card:
-        """Return the card of columns with these names and types; refuse a declaration about a column that does not exist."""
+    def make_card(self, named: Sequence[tuple[str, str]], *, rows: int, complete: Collection[str] = ()) -> Card:
+        """Return the card of columns with these names and types; refuse a declaration about a column that does not exist.
+
+        ``complete`` are the columns whose type has no missing values.
+        """
         known = {name for name, _ in named}
         for parameter in ("bounds", "labels"):
             unknown = next((name for name in getattr(self, parameter) if name not in known), None)
             if unknown is not None:
                 message = f"{parameter} names the column {unknown!r}, which the data do not have"
                 raise UnknownColumn(message)
-        return Card(tuple(self._make_column(name, kind) for name, kind in named), rows)
+        return Card(tuple(self._make_column(name, kind, nullable=name not in complete) for name, kind in named), rows)
 
-    def _make_column(self, name: str, kind: str) -> Column:
+    def _make_column(self, name: str, kind: str, *, nullable: bool) -> Column:
         labels = tuple(self.labels[name]) if name in self.labels else None
-        return Column(name, kind, bounds=self.bounds.get(name), labels=labels)  # type: ignore[arg-type]  # Column checks it
+        bounds = self.bounds.get(name)
+        return Column(name, kind, bounds=bounds, labels=labels, nullable=nullable)  # type: ignore[arg-type]  # Column checks it

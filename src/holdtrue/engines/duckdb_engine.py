@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.codec import encode
 from holdtrue.engines.base import CHUNK, FAILED, LocalEngine
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
@@ -44,7 +45,7 @@ from holdtrue.exact import count
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
-from holdtrue.queries.columns import check_names, flags_of, open_masked, read_stored
+from holdtrue.queries.columns import check_names, flags_of, open_masked, read_stored, type_of_arrow
 from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
 from holdtrue.queries.emitters import emit_duckdb as emit_value
@@ -55,6 +56,7 @@ from holdtrue.queries.syntax_tree import Boolean, Query
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 __all__ = ["DuckDBEngine", "DuckDBSettings", "SpillFolder", "open_files", "open_relation"]
 
@@ -72,6 +74,10 @@ _ATOMS = 64
 _LOOK_SECONDS = 0.1
 _ATTEMPTS = 100
 _OFF = {"statistics_propagation", "row_group_pruner", "partial_aggregate_pushdown"}
+_PAGE = 1 << 20
+_SMALL_DICTIONARY = 1 << 14  # bytes of its page
+_PLAIN = {(kind, "NONE") for kind in ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")}
+_PLAIN |= {("INT32", "INT"), ("INT64", "INT"), ("BYTE_ARRAY", "STRING")}
 _FIRST = {
     "preserve_insertion_order": "true",
     "GLOBAL python_enable_replacements": "false",
@@ -152,14 +158,26 @@ class DuckDBEngine(LocalEngine):
             yield read(), rows
 
     def _yield_readers(self, names: Sequence[str]) -> Iterator[tuple[Callable[[], list[Values]], int]]:
-        kinds = [self.card.column(name).type for name in names]
-
-        def read_batch(batch: "pa.RecordBatch") -> list[Values]:
-            read = zip(names, batch.columns, kinds, strict=True)
-            return [read_stored(name, column, kind) for name, column, kind in read]
-
         for _, batch in self._read_batches(", ".join(quote_name(name) for name in names)):
-            yield partial(read_batch, batch), batch.num_rows
+            yield partial(self._read_batch, batch, names), batch.num_rows
+
+    def _read_batch(self, batch: "pa.RecordBatch", names: Sequence[str]) -> list[Values]:
+        return [read_stored(name, batch.column(place), self.card.column(name).type) for place, name in enumerate(names)]
+
+    def _yield_all(self) -> Iterator[tuple[Callable[[], list[Values]], int]]:
+        """Yield all columns; of Parquet files whose types are the card's by Arrow, which leaves text coded."""
+        paths, names, done = [file.path for file in self._seen], [column.name for column in self.card.columns], 0
+        if not (paths and all(_is_plain(path, self.card) for path in paths)):
+            yield from super()._yield_all()
+            return
+        self._check_files()
+        for path in paths:
+            for batch in _read_parquet(path, names):
+                yield partial(self._read_batch, batch, names), batch.num_rows
+                done += batch.num_rows
+        self._check_files()
+        if done != self.rows:
+            raise ReleaseError(FAILED)
 
     def _release_rows(self) -> None:
         self._connection.close()
@@ -263,6 +281,13 @@ def open_files(
     return _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, files=files)
 
 
+def describe_reading(files: Files) -> str:
+    """Return what decides which rows files hold, and in which order, besides the files: how they are read, and by what."""
+    import duckdb
+
+    return encode([duckdb.__version__, files.format, files.delimiter, list(files.columns), files.titled])
+
+
 def _find_dates(connection: "duckdb.DuckDBPyConnection", asked: Mapping[str, str | None]) -> None:
     """Make dates of the texts that are declared so, and of those of no declared type whose every cell is one."""
     if not asked:
@@ -337,6 +362,7 @@ def _open_connection(
     again = seen if streamed else ()
     engine = DuckDBEngine(card, connection, seen=again, folder=folder, memory=settings.memory // 2)
     engine.files = tuple(seen)
+    engine.reading = "" if files is None else describe_reading(files)
     return engine
 
 
@@ -386,13 +412,49 @@ def _check_schemas(connection: "duckdb.DuckDBPyConnection", files: Files) -> Non
     others = dict.fromkeys(files.paths[1:])
     if not others:
         return
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq
 
     first = pq.read_schema(files.paths[0])
     for path in others:
         if not pq.read_schema(path).equals(first):
             message = f"{path}: the columns differ from those of {files.paths[0]}"
             raise RequestError(message)
+
+
+def _is_plain(path: str, card: Card) -> bool:
+    """Return whether each column of the card is one of a Parquet file, in a type that is the same everywhere."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        kinds = {field.name: field.type for field in file.schema_arrow if field.type != pa.uint64()}
+        columns = [file.schema.column(place) for place in range(len(file.schema))]
+    stored = {column.path: (column.physical_type, column.logical_type.type) for column in columns}
+    return all(
+        stored.get(column.name) in _PLAIN and column.name in kinds and type_of_arrow(kinds[column.name]) == column.type
+        for column in card.columns
+    )
+
+
+def _read_parquet(path: str, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
+    """Yield the rows of a Parquet file in batches, texts that have a small dictionary everywhere as places in it."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
+        chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    large = {chunk.path_in_schema for chunk in chunks if not _has_small_dictionary(chunk)}
+    # A page at a time: a group of rows may be larger than memory.
+    with pq.ParquetFile(path, read_dictionary=[*{*names} - large], buffer_size=_PAGE, pre_buffer=False) as file:
+        yield from file.iter_batches(CHUNK, columns=list(names), use_threads=False)
+
+
+def _has_small_dictionary(chunk: "pq.ColumnChunkMetaData") -> bool:
+    """Return whether the texts of a group of rows are listed in a page of their own, which each batch will read again."""
+    if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
+        return False
+    size: int = chunk.data_page_offset - chunk.dictionary_page_offset
+    return 0 < size <= _SMALL_DICTIONARY
 
 
 def _list_names(elements: Sequence[tuple[str, int | None]]) -> list[str]:

@@ -124,10 +124,11 @@ def find_files(
     if "://" in pattern:
         message = f"{pattern}: Holdtrue reads only files on this machine; download it first"
         raise RequestError(message)
-    paths = open_masked(lambda: match_files(pattern), failure=f"{pattern[:_LONGEST_SHOWN]!r} is no path")
+    no_path = f"{pattern[:_LONGEST_SHOWN]!r} is no path"
+    paths = open_masked(lambda: match_files(pattern), failure=no_path)
     if not paths:
         folder = f"{pattern}: a folder; say which files, as in {pattern}/*.parquet"
-        message = folder if Path(pattern).is_dir() else f"{pattern}: no such file"
+        message = folder if open_masked(Path(pattern).is_dir, failure=no_path) else f"{pattern}: no such file"
         raise RequestError(message)
     kinds = {_find_format(name) for name in paths}
     if len(kinds) != 1:
@@ -168,7 +169,11 @@ def _describe_csv(
 def match_files(path: "str | os.PathLike[str]") -> list[str]:
     """Return the files that a path or a pattern means, sorted by name: a path that exists is a file, not a pattern."""
     place = Path(path)
-    if place.exists():
+    try:
+        known = place.exists()
+    except OSError:  # a name that is too long for any file
+        return []
+    if known:
         found = [str(place)]
     elif place.parent.is_dir():
         found = glob.glob(f"{glob.escape(str(place.parent))}/{place.name}", recursive=True)  # noqa: PTH207 - as below

@@ -7,7 +7,7 @@ the rows.
 
 Needs: AES-256 and BLAKE2b as pseudorandom functions. A cell is 64 bits, and a bit says whether it is there; a text is 128
 bits, a keyed hash of its UTF-8. A row's words are hashed to 256 bits by four products of halves with keys of their own
-(:func:`holdtrue.kernels.row_words.mix_words`): any two different rows of the tables meet with probability at most 2^-128,
+(:func:`holdtrue.kernels.row_words.mix_rows`): any two different rows of the tables meet with probability at most 2^-128,
 and there are at most 2 n^2 pairs of rows. Two blocks of AES, chained, turn different rows into independent numbers of 128
 bits, which are added up over all rows: a sum in which some row occurs c times more often in one table than in the other is
 zero with probability at most c 2^-128. Keys are derived from the secret and the schema. NULL and NaN are one cell, as they
@@ -18,18 +18,18 @@ of a row, a block of AES each, are all chained, the end is spread to two numbers
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+import threading
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.kernels import Words
-from holdtrue.kernels.row_words import LANES, mix_words
+from holdtrue.kernels.row_words import LANES, mix_rows
 from holdtrue.queries.evaluator import Values
 
 __all__ = ["Fingerprint", "tables_in"]
@@ -42,10 +42,10 @@ _HALVES = 4
 _BESIDE = 256
 _SIZE = 32
 _MASK = 64
-_TOGETHER = 1 << 14  # what is held for so many rows is small enough to be allocated again without the kernel's help
+_TOGETHER = 1 << 14  # rows whose words stay in a processor's own cache
 
-ColumnWords: TypeAlias = tuple[list[Words], npt.NDArray[np.bool_] | None]
-"""The 64-bit words of a column's cells, 0 where there is none, and where they are; None for everywhere."""
+There: TypeAlias = npt.NDArray[np.bool_] | None
+"""Where a column has cells; None for everywhere."""
 
 
 class Fingerprint:
@@ -64,6 +64,7 @@ class Fingerprint:
         texts = sum(kind == "text" for _, kind in schema)
         words = len(schema) + texts + -(-len(schema) // _MASK)
         self._word_keys = self._make_word_keys(words) if len(key) >= _WORDS_KEY else None
+        self._room = _Room(max(2, min(words, 2 * _MASK + 1)))
 
     def _derive_key(self, purpose: bytes) -> bytes:
         return hashlib.blake2b(purpose + b"\0" + self._schema, key=self._key, digest_size=32).digest()
@@ -75,7 +76,8 @@ class Fingerprint:
         """Return keys of 32 bits for the halves of each word and each lane: AES of a counter."""
         counter = np.zeros((2 * words, 2), dtype=np.uint64)
         counter[:, 0] = np.arange(2 * words)
-        return _encrypt_blocks(self._make_cipher(b"words"), counter).view("<u4").astype(np.uint64).reshape(words, 2, LANES)
+        sealed = self._make_cipher(b"words").encryptor().update(counter.tobytes())
+        return np.frombuffer(sealed, dtype="<u4").astype(np.uint64).reshape(words, 2, LANES)
 
     def add(self, cells: Sequence[Values], *, rows: int) -> None:
         """Add rows: for every column of the schema in turn, its 64-bit values or text by its places, with their validity."""
@@ -86,33 +88,48 @@ class Fingerprint:
         texts = [None if column.dictionary is None else self._hash_texts(column.dictionary) for column in cells]
         left, right = 0, 0
         for start in range(0, rows, _TOGETHER):
-            part, size = slice(start, start + _TOGETHER), min(_TOGETHER, rows - start)
-            words = (_list_words(column, part, table) for column, table in zip(cells, texts, strict=True))
-            state = np.zeros((size, 2), dtype=np.uint64)
-            for block in _yield_blocks(words, size) if self._word_keys is None else self._mix_words(words, size):
-                state ^= block
-                state = _encrypt_blocks(self._chain, state)
-            ends = [state] if self._word_keys is not None else [_encrypt_blocks(cipher, state) for cipher in self._spread]
-            left, right = left + _sum_blocks(ends[0]), right + sum(map(_sum_blocks, ends[1:]))
+            some = [_cut_rows(column, slice(start, start + _TOGETHER)) for column in cells]
+            size = min(_TOGETHER, rows - start)
+            if self._word_keys is not None:
+                left += _sum_blocks(self._mix_words(some, texts, size, keys=self._word_keys))
+                continue
+            state = self._chain_cells(some, texts, size)
+            ends = [_sum_blocks(self._room.encrypt(cipher, state)) for cipher in self._spread]
+            left, right = left + ends[0], right + ends[1]
         return rows, left % (1 << 128), right % (1 << 128)
 
-    def _mix_words(self, columns: Iterable[ColumnWords], rows: int) -> Iterator[Words]:
-        """Yield two blocks for each row: its words, mixed, and after every 64 columns which cells are there."""
-        lanes = np.zeros((LANES, rows), dtype=np.uint64)
-        keys = iter(self._word_keys if self._word_keys is not None else ())
-        for some in _take_batches(columns, _MASK):
-            there, everywhere = np.zeros(rows, dtype=np.uint64), 0
-            for place, (words, valid) in enumerate(some):
-                if valid is None:
-                    everywhere |= 1 << place
-                else:
-                    there |= valid.astype(np.uint64) << np.uint64(place)
-                for each in words:
-                    mix_words(each, next(keys), lanes)
-            there |= np.uint64(everywhere)
-            mix_words(there, next(keys), lanes)
-        for first in range(0, LANES, 2):
-            yield np.stack((lanes[first], lanes[first + 1]), axis=1)
+    def _mix_words(self, cells: Sequence[Values], texts: Sequence[Words | None], rows: int, *, keys: Words) -> Words:
+        """Return a block for each row: its words and, after every 64 columns, which cells are there, mixed and chained."""
+        room, first = self._room, 0
+        room.lanes[:, :rows] = 0
+        for start in range(0, len(cells), _MASK):
+            used, there = 0, list[There]()
+            for column, table in zip(cells[start : start + _MASK], texts[start : start + _MASK], strict=True):
+                lines = room.words[used : used + (1 if table is None else 2), :rows]
+                there.append(_write_words(column, table, lines))
+                used += len(lines)
+            _mark_cells(there, room.words[used, :rows])
+            used += 1
+            mix_rows(room.words[:used], keys[first : first + used], room.lanes, rows)
+            first += used
+        state = room.state[:rows]
+        state[:, 0], state[:, 1] = room.lanes[0, :rows], room.lanes[1, :rows]
+        state = room.encrypt(self._chain, state)
+        state[:, 0] ^= room.lanes[2, :rows]
+        state[:, 1] ^= room.lanes[3, :rows]
+        return room.encrypt(self._chain, state)
+
+    def _chain_cells(self, cells: Sequence[Values], texts: Sequence[Words | None], rows: int) -> Words:
+        """Return a block for each row: the 64 bits of its cells, each with a mark that it is there, or texts, chained."""
+        room, state = self._room, np.zeros((rows, 2), dtype=np.uint64)
+        for column, table in zip(cells, texts, strict=True):
+            lines = room.words[:2, :rows]
+            there = _write_words(column, table, lines[: 1 if table is None else 2])
+            if table is None:
+                lines[1] = 1 if there is None else there
+            state ^= lines.T
+            state[:] = room.encrypt(self._chain, state)
+        return state
 
     def _hash_texts(self, texts: Sequence[str]) -> Words:
         """Return 128 bits for each text, as two words, and zeros at the end for NULL."""
@@ -144,9 +161,16 @@ def tables_in(fingerprint: bytes) -> frozenset[bytes]:
     return frozenset(parts[1:] or parts)
 
 
-def _list_words(column: Values, part: slice, texts: Words | None) -> ColumnWords:
-    """Return the words of some rows of a column; of texts those of their hashes, the last of which stands for NULL."""
-    data, valid = column.data[part], None if column.valid is None else column.valid[part]
+def _cut_rows(column: Values, part: slice) -> Values:
+    return Values(column.data[part], None if column.valid is None else column.valid[part], column.dictionary)
+
+
+def _write_words(column: Values, texts: Words | None, lines: Words) -> There:
+    """Write the words of a column's cells, 0 where there is none, and return where they are; of texts those of their hashes.
+
+    The last of the texts stands for NULL.
+    """
+    data, valid = column.data, column.valid
     if texts is None and data.dtype.kind == "f":
         numbers = data == data  # noqa: PLR0124 - false for NaN only
         valid = numbers if valid is None else valid & numbers
@@ -154,32 +178,42 @@ def _list_words(column: Values, part: slice, texts: Words | None) -> ColumnWords
         valid = None
     if texts is not None:
         places = data if valid is None else np.where(valid, data, len(texts) - 1)
-        return [np.take(half, places) for half in texts.T], valid
-    held = data.astype("<i8" if data.dtype.kind in "bi" else "<f8", copy=False).view(np.uint64)
-    return [held if valid is None else np.where(valid, held, np.uint64(0))], valid
+        for half, line in zip(texts.T, lines, strict=True):
+            np.take(half, places, out=line, mode="clip")  # all places are within; to check them takes a copy
+        return valid
+    lines[0].view(np.int64 if data.dtype.kind in "bi" else np.float64)[:] = data
+    if valid is not None:
+        lines[0] *= valid
+    return valid
 
 
-def _yield_blocks(columns: Iterable[ColumnWords], rows: int) -> Iterator[Words]:
-    """Yield a block for each cell of every row: its 64 bits and a mark that it is there, or the hash of its text."""
-    blocks = np.empty((rows, 2), dtype=np.uint64)
-    for words, valid in columns:
-        blocks[:, 0], blocks[:, 1] = words[0], words[1] if len(words) > 1 else 1 if valid is None else valid
-        yield blocks
+def _mark_cells(there: Sequence[There], marks: Words) -> None:
+    """Write a word for each row, whose bits say which cells of up to 64 columns are there."""
+    marks[:] = sum(1 << place for place, valid in enumerate(there) if valid is None)
+    for place, valid in enumerate(there):
+        if valid is not None:
+            marks |= valid.astype(np.uint64) << np.uint64(place)
 
 
-def _take_batches(columns: Iterable[ColumnWords], size: int) -> Iterator[list[ColumnWords]]:
-    """Yield columns in batches of a size; the last may be smaller."""
-    left = iter(columns)
-    while some := list(islice(left, size)):
-        yield some
+class _Room(threading.local):
+    """Arrays of one thread for rows that are hashed together: taken anew for each piece, they would cost more than it."""
 
+    def __init__(self, words: int) -> None:
+        self.words = np.empty((words, _TOGETHER), dtype=np.uint64)
+        self.lanes = np.empty((LANES, _TOGETHER), dtype=np.uint64)
+        self.state = np.empty((_TOGETHER, 2), dtype=np.uint64)
+        self._sealed = [np.empty(2 * _TOGETHER + 2, dtype=np.uint64) for _ in range(2)]  # room for one block more is wanted
+        self._open = dict["Cipher[modes.ECB]", CipherContext]()
 
-def _encrypt_blocks(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    room = np.empty(blocks.size + 2, dtype=np.uint64)  # update_into wants room for one block more than it writes
-    written = cipher.encryptor().update_into(
-        blocks.view(np.uint8).data.cast("B", shape=(blocks.nbytes,)), room.view(np.uint8).data
-    )
-    return room[: written // 8].reshape(-1, 2)
+    def encrypt(self, cipher: "Cipher[modes.ECB]", blocks: Words) -> Words:
+        """Return the blocks of some rows, encrypted, until those after the next are; none stays behind in a cipher."""
+        if cipher not in self._open:
+            self._open[cipher] = cipher.encryptor()
+        self._sealed.reverse()
+        written = self._open[cipher].update_into(
+            blocks.view(np.uint8).data.cast("B", shape=(blocks.nbytes,)), self._sealed[0].view(np.uint8).data
+        )
+        return self._sealed[0][: written // 8].reshape(-1, 2)
 
 
 def _sum_blocks(blocks: npt.NDArray[np.uint64]) -> int:

@@ -195,6 +195,25 @@ def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(ke
     assert cache._count_known(_atom(1)) is None
 
 
+@pytest.mark.parametrize("kept", [4, 1000])
+def test_a_comparison_that_comes_again_beside_known_atoms_gets_a_slot_where_nothing_gives_way(kernel, kept):
+    assert kernel
+    source = Flags(5000)
+    trees = [And((_atom(0), _atom(1), _compare(operator, value))) for operator in (">", "<=") for value in range(-6, 6)]
+    expected = [int(_by_hand(source, tree).sum()) for tree in trees]
+    cache = Bitmaps(source)
+    cache._quick_kept = kept
+    cache.sort(["x"])
+    cache.count_rows([_atom(0), _atom(1)])
+    assert cache.count_rows(trees) == expected
+    assert all(cache._find_slots(tree) is None for tree in trees)
+    for _ in range(2):
+        assert [cache.count_rows([tree])[0] for tree in reversed(trees)] == expected[::-1]
+        assert cache.count_rows(trees) == expected
+    assert sum(cache._find_slots(tree) is not None for tree in trees) == min(kept, len(trees))
+    assert len(source.scans) == 1
+
+
 def test_a_column_is_sorted_after_some_constants_were_seen():
     source = Flags(5000)
     cache = Bitmaps(source)

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdtrue.engines.base import Engine
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared, own_names
@@ -134,10 +136,13 @@ def _open_units(  # noqa: PLR0913 - as open_engine has it
 
 
 def open_as(card: Card, data: object, *, tables: Mapping[str, object] | None = None, **settings: Any) -> Engine:  # noqa: ANN401 - of open_engine
-    """Return an engine over data whose columns, and unit, are those of a card that is fixed already, in its order."""
+    """Return an engine over data whose columns, and unit, are those of a card that is fixed already, in its order.
+
+    Whether a column has missing values is the card's to say too, whatever type the data have now.
+    """
     listed = [(f"{table.name}." if table.name else "", column) for table in card.tables for column in table.columns]
     named = {f"{prefix}{column.name}": column for prefix, column in [*[("", own) for own in card.columns], *listed]}
-    return open_engine(
+    engine = open_engine(
         data,
         types={name: column.type for name, column in named.items()},
         bounds={name: column.bounds for name, column in named.items() if column.bounds is not None},
@@ -147,3 +152,5 @@ def open_as(card: Card, data: object, *, tables: Mapping[str, object] | None = N
         tables={table.name: tables[table.name] for table in card.tables if table.name in tables} if tables else tables,
         **settings,
     )
+    engine.card = replace(engine.card, columns=card.columns, tables=card.tables)
+    return engine

@@ -13,7 +13,7 @@ from holdtrue.errors import RequestError
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
-from holdtrue.queries.columns import read_table
+from holdtrue.queries.columns import find_complete, read_table
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.syntax_tree import COMPARE, Boolean, Field, Number, Query, ValueComparison, columns
 
@@ -90,7 +90,13 @@ def open_table(data: object, *, declared: Declared, memory: int = MEMORY) -> Arr
     """Return an engine over a table in memory, from a copy of its columns where they are not 64 bits wide already."""
     table, rows = read_table(data, types=declared.types)
     kinds = [(name, kind) for name, (kind, _) in table.items()]
-    return ArrayEngine(declared.make_card(kinds, rows=rows), table, memory=memory)
+    complete = find_complete(data)
+    for name in sorted(complete):
+        if (valid := table[name][1].valid) is not None and not valid.all():  # no library checks it
+            message = f"column {name!r} has missing values, and its schema says that it has none"
+            raise RequestError(message)
+    card = declared.make_card(kinds, rows=rows, complete=complete)
+    return ArrayEngine(card, table, memory=memory)
 
 
 def _find_constant(atom: Boolean) -> Number | None:

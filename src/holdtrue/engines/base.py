@@ -17,13 +17,12 @@ from typing import Any as Whatever
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress, RowArray
+from holdtrue.engines.bitmaps import MEMORY, AtomStore, Bitmaps, Progress, RowArray
 from holdtrue.engines.cell_sums import CellTotals, Codes, code_type, make_encoder
 from holdtrue.engines.files import FileState
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.exact import Shown
-from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Floats, Integers, Words
 from holdtrue.queries.cards import Card
 from holdtrue.queries.cells import CellAxis, DisjointCells
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from holdtrue.ensembles.members import Ensemble
     from holdtrue.ensembles.parts import PartRule
     from holdtrue.ensembles.training import Recipe
+    from holdtrue.hypotheses.classes import HypothesisClass
 
 __all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "StreamedEngine", "add_exactly", "join_pieces", "tally_rows"]
 
@@ -45,7 +45,6 @@ CHUNK = 1 << 16
 
 FAILED = "the rows could not be read: the engine failed, or the data changed since they were opened"
 CLOSED = "the engine was closed; open the data again"
-NO_HELD_OUT = "held_out is for rows in this process or in DuckDB; train without it on Spark"
 _FEW = 4
 _NO_PAIRS = "this engine cannot bring any two rows together"
 
@@ -63,13 +62,15 @@ class Engine(ABC):
     ``progress``, where given, is told the share of a long call that is done, from 0 to 1. ``ordered`` says whether rows have
     an order of their own, ``pairs`` whether ``sum_pairs`` can bring any two rows together, and ``key`` names a column of
     public keys, where whoever opened them said so. ``files`` are the files that hold the rows, as they were when they were
-    opened; none where rows came from elsewhere. Of units, ``file_tables`` has the table that each file is of.
+    opened; none where rows came from elsewhere. ``reading`` says by what, and how, they were read. Of units, ``file_tables``
+    has the table that each file is of.
     """
 
     ordered: bool = True
     pairs: bool = True
     key: str | None = None
     files: tuple[FileState, ...] = ()
+    reading: str = ""
     file_tables: tuple[str, ...] = ()
 
     def __init__(self, card: Card) -> None:
@@ -89,7 +90,7 @@ class Engine(ABC):
 
     @abstractmethod
     def error_counts(
-        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+        self, hypotheses: "HypothesisClass", features: Sequence[Feature], target: Query, *, progress: Progress | None = None
     ) -> Integers:
         """Return how many rows each hypothesis gets wrong: it reads the features, and the target says what is right."""
 
@@ -105,12 +106,11 @@ class Engine(ABC):
     ) -> "Ensemble":
         """Return an ensemble with a member for each part, cut by the rule: the same wherever the rows are (E4, E10)."""
 
+    @abstractmethod
     def vote_held_out(
         self, ensemble: "Ensemble", features: Sequence[Feature], goal: Feature, *, rule: "PartRule"
     ) -> tuple[Integers, Integers]:
         """Return the votes at the rows that no member was trained on, and the places of their labels."""
-        del ensemble, features, goal, rule
-        raise NotCertified(NO_HELD_OUT)
 
     @abstractmethod
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
@@ -119,14 +119,19 @@ class Engine(ABC):
         An engine of several tables returns 32 for each, after 32 for their names.
         """
 
-    @abstractmethod
     def sort(self, columns: Sequence[str] | None = None) -> None:
-        """Sort columns of numbers (all, unless named) ahead of the first comparison, where that is of use."""
+        """Sort columns of numbers (all, unless named) ahead of the first comparison; check names where none are kept."""
+        self._run_masked(lambda: [self.card.column(name) for name in columns or ()])
 
     @abstractmethod
     def _release_rows(self) -> None:
         """Release the rows and whatever else is held."""
 
+    def check_room(self, columns: int) -> None:
+        """Raise NotCertified where this many columns of all rows are too much for :meth:`fit`, by public numbers."""
+        del columns  # rows that are in this process already are not too many for it
+
+    @abstractmethod
     def fit(
         self,
         learn: Callable[[Floats, Floats], T],
@@ -135,10 +140,7 @@ class Engine(ABC):
         *,
         progress: Progress | None = None,
     ) -> T:
-        """Return what a learner makes of all rows at once; NotCertified where they are not in one place."""
-        del learn, features, goal, progress
-        message = "fit needs all rows in one process; on a cluster use train and predict"
-        raise NotCertified(message)
+        """Return what a learner makes of all rows at once: the features of each, and its goal, as numbers."""
 
     def sum_pairs(self, query: Query, order: Integers, *, bits: int, progress: Progress | None = None) -> int:
         """Return the sum of an expression in two rows over every row of an order and the next, the last with the first."""
@@ -206,8 +208,12 @@ class StreamedEngine(Engine):
         for cells, rows in self._yield_pieces(names):
             yield partial(list, cells), rows
 
+    def _yield_all(self) -> Iterator[tuple[Callable[[], list[Values]], int]]:
+        """Yield the pieces of all columns as :meth:`_yield_readers` does, the rows in any order."""
+        return self._yield_readers([column.name for column in self.card.columns])
+
     def error_counts(
-        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+        self, hypotheses: "HypothesisClass", features: Sequence[Feature], target: Query, *, progress: Progress | None = None
     ) -> Integers:
         """Return how many rows each hypothesis gets wrong, from totals that add over pieces of rows."""
         totals = hypotheses.make_totals()
@@ -297,12 +303,15 @@ class StreamedEngine(Engine):
 
         def take() -> bytes:
             waiting: deque[Future[tuple[int, int, int]]] = deque()
-            with ThreadPoolExecutor(processors := os.cpu_count() or 1, thread_name_prefix="holdtrue-rows") as pool:
-                pieces = self._yield_readers([column.name for column in self.card.columns])
-                for read, rows in self._tell_progress(pieces, progress):
-                    waiting.append(pool.submit(total, read, rows))
-                    if len(waiting) > processors:
+            beside = max(1, (os.cpu_count() or 1) - 1)  # this thread reads, and hashes too while the others have enough
+            with ThreadPoolExecutor(beside, thread_name_prefix="holdtrue-rows") as pool:
+                for read, rows in self._tell_progress(self._yield_all(), progress):
+                    while waiting and waiting[0].done():
                         taken.merge(waiting.popleft().result())
+                    if len(waiting) > beside:
+                        taken.merge(total(read, rows))
+                    else:
+                        waiting.append(pool.submit(total, read, rows))
             for totals in waiting:
                 taken.merge(totals.result())
             return taken.finish()
@@ -392,9 +401,12 @@ class LocalEngine(StreamedEngine):
 
     def _sum_queries(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
         first, self._asked = not self._asked, True
-        if first and self.scans_first and len(queries) <= _FEW:
-            return self._scan_rows(queries, bits, progress)
         trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
+        if first and self.scans_first and len(queries) <= _FEW:
+            with self._lock:
+                kept = len(trees) == len(queries) and self._bitmaps.read_kept(trees)
+            if not kept:
+                return self._scan_rows(queries, bits, progress)
         sums: list[int | None] = []
         if trees:
             with self._lock:
@@ -407,6 +419,17 @@ class LocalEngine(StreamedEngine):
         left = [query for query, found in zip(queries, sums, strict=True) if found is None]
         scanned = iter(self._scan_rows(left, bits, progress))
         return [next(scanned) if found is None else found << bits for found in sums]
+
+    def keep_bitmaps(self, store: AtomStore) -> None:
+        """Read bitmaps of atoms from a store of these rows in this order, and leave those there that this process made."""
+        self._bitmaps.store = store
+
+    def close(self) -> None:
+        """Leave bitmaps to the next process where they are kept, and release the rows."""
+        with self._lock:
+            if not self._closed:
+                self._bitmaps.write_kept()
+            super().close()
 
     def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
         """Return the sums of the queries of disjoint cells, from codes that are kept; where they have no room, by a scan."""
@@ -489,7 +512,7 @@ def _take_rows(column: Values, places: Integers) -> Values:
     return Values(column.data[places], None if column.valid is None else column.valid[places], column.dictionary)
 
 
-def tally_rows(hypotheses: HypothesisClass, arrays: list[npt.NDArray[Whatever]], totals: Integers) -> None:
+def tally_rows(hypotheses: "HypothesisClass", arrays: list[npt.NDArray[Whatever]], totals: Integers) -> None:
     """Add a piece of rows to a class's totals: one array per column, and last the labels."""
     *columns, labels = arrays
     # A column after the other, which is how most classes read them.

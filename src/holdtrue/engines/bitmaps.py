@@ -48,7 +48,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["MEMORY", "BitmapSource", "Bitmaps", "Progress", "RowArray", "find_column"]
+__all__ = ["MEMORY", "AtomStore", "BitmapSource", "Bitmaps", "Progress", "RowArray", "find_column"]
 
 Progress = Callable[[float], None]
 
@@ -78,6 +78,18 @@ class BitmapSource(Protocol):
         ...
 
 
+class AtomStore(Protocol):
+    """Bitmaps of atoms that outlast a process: what is read was written for the same rows in the same order."""
+
+    def read(self, atom: Boolean, *, size: int) -> bytes | None:
+        """Return the bitmap of an atom, of this many bytes; None where there is none that can be trusted."""
+        ...
+
+    def write(self, atom: Boolean, content: bytes) -> bool:
+        """Keep the bitmap of an atom; return whether there was room."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RowArray:
     """An array with one number of a type for each row, or ``size`` numbers: ``make`` yields it, a piece at a time."""
@@ -103,7 +115,10 @@ class Bitmaps:
         # Atoms of sorted columns, made again in no time: few are kept, so that their slots stay in the processor's cache.
         self._quick: OrderedDict[Hashable, None] = OrderedDict()
         self._quick_kept = max(_QUICK_KEPT, _QUICK_BYTES // (8 * self._words))
+        self._once: set[Hashable] = set()  # of them, those that were counted without a slot
         self._clock = 0
+        self.store: AtomStore | None = None
+        self._scanned: dict[Hashable, Boolean] = {}  # the atoms in slots that were scanned, and that no store has
         self._ranks: OrderedDict[str, SortedColumn] = OrderedDict()
         self._seen: Counter[str] = Counter()
 
@@ -168,6 +183,32 @@ class Bitmaps:
             self._used[slot] = self._clock
         return run_program(self._arena, _compile_queries([(0, tree, slots)])[0])
 
+    def read_kept(self, trees: Sequence[Boolean]) -> bool:
+        """Return whether all atoms of trees have slots now, without a scan: those of the store are read from there."""
+        missing = {key: atom for tree in trees for atom in _list_atoms(tree) if (key := _key_of(atom)) not in self._places}
+        if self.store is None or len(missing) > len(self._empty):
+            return not missing
+        for key, atom in missing.items():
+            if not self._read_atom(atom, self._empty[-1]):
+                return False
+            self._places[key] = self._empty.pop()
+        return True
+
+    def write_kept(self) -> None:
+        """Leave the bitmaps that were scanned to the store, those that were used last first, while it has room."""
+        if self.store is not None:
+            for key in sorted(self._scanned, key=lambda key: -self._used[self._places[key]]):
+                if not self.store.write(self._scanned[key], self._arena[self._places[key]].tobytes()):
+                    break
+            self._scanned.clear()
+
+    def _read_atom(self, atom: Boolean, slot: int) -> bool:
+        """Return whether the bitmap of an atom was in the store, and write it into a slot."""
+        found = None if self.store is None else self.store.read(atom, size=8 * self._words)
+        if found is not None:
+            self._arena[slot] = np.frombuffer(found, dtype=np.uint64)
+        return found is not None
+
     def keep_arrays(self, wanted: "Mapping[str, RowArray]") -> "dict[str, list[npt.NDArray[Any]]] | None":
         """Return arrays with one number for each row, made now unless they are kept; None where they have no room together.
 
@@ -210,14 +251,14 @@ class Bitmaps:
         if (kept := self.keep_arrays(wanted)) is None:
             return None
         self._note_use(column)
-        runs, table = kept[key], np.concatenate(kept[f"before {key}"])[:size].reshape(-1, 1 << 8)
+        runs, tables = kept[key], kept[f"before {key}"]
         spans, counts = find_spans(tree, ranks), np.zeros(1 << 8, dtype=np.int64)
         for low, high in spans:
             for end, sign in ((low, -1), (high, 1)):
                 place = ranks.find_cut(end)
                 cut = ranks.cuts[place]
-                between = _count_slice(runs, min(cut, end), max(cut, end))
-                counts += sign * (table[place] + (between if end > cut else -between))
+                counts += sign * _cut_slice(tables, place << 8, (place + 1) << 8)
+                counts += (sign if end > cut else -sign) * _count_slice(runs, min(cut, end), max(cut, end))
         return counts, sum(high - low for low, high in spans)
 
     def _list_keys(self, name: str, array: RowArray) -> list[Hashable]:
@@ -335,10 +376,27 @@ class Bitmaps:
         if column is None or ranks is None or any(find_column(test) != column for test in tests):
             return None
         self._note_use(column)
+        if len(tests) == 1 and not isinstance(tests[0], (And, Or)) and self._keep_again(tests[0]):
+            slots.append(self._places[_key_of(tests[0])])
         for slot in slots:
             self._used[slot] = self._clock
+        if len(slots) == len(tree.children):
+            return count_conjunction(self._arena, slots)
         words = self._arena[slots[0]] if len(slots) == 1 else np.bitwise_and.reduce(self._arena[slots], axis=0)
         return ranks.count_within(find_spans(And(tuple(tests)), ranks), words)
+
+    def _keep_again(self, atom: Boolean) -> bool:
+        """Return whether an atom of a sorted column got a slot: it was counted before, and nothing gives way to it."""
+        key = _key_of(atom)
+        if key not in self._once:
+            if len(self._once) >= _MOST_SLOTS:
+                self._once.clear()
+            self._once.add(key)
+            return False
+        if not self._empty or len(self._quick) >= self._quick_kept:
+            return False
+        self._fill_slots([atom], None)
+        return True
 
     def _group_queries(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
         """Yield queries whose atoms have room together; leave out those that never have."""
@@ -367,21 +425,22 @@ class Bitmaps:
         missing = [key for key in needed if key not in self._places]
         self._make_room(len(missing), needed)
         slots = self._empty[len(self._empty) - len(missing) :]
-        scanned: list[tuple[Boolean, int]] = []
+        scanned: list[tuple[Hashable, int]] = []
         quick: list[Hashable] = []
         for key, slot in zip(missing, slots, strict=True):
             atom = needed[key]
             column = find_column(atom)
             ranks = None if column is None else self._ranks.get(column)
-            if ranks is None:
-                self._arena[slot].fill(0)
-                scanned.append((atom, slot))
-            else:
+            if ranks is not None:
                 ranks.mark_rows(find_spans(atom, ranks), self._arena[slot])
                 quick.append(key)
+            elif not self._read_atom(atom, slot):
+                self._arena[slot].fill(0)
+                scanned.append((key, slot))
         if scanned:
             words = [self._arena[slot] for _, slot in scanned]
-            self._source.mark_rows([atom for atom, _ in scanned], words, progress=progress)
+            self._source.mark_rows([needed[key] for key, _ in scanned], words, progress=progress)
+            self._scanned.update({key: needed[key] for key, _ in scanned})
         self._places.update(zip(missing, slots, strict=True))
         del self._empty[len(self._empty) - len(missing) :]
         self._quick.update(dict.fromkeys(quick))
@@ -401,6 +460,7 @@ class Bitmaps:
     def _drop_atom(self, key: Hashable) -> None:
         self._empty.append(self._places.pop(key))
         self._quick.pop(key, None)
+        self._scanned.pop(key, None)
 
     def _count_queries(self, queries: Sequence["_Placed"], counted: list[int | None]) -> None:
         """Count queries whose atoms all have slots: conjunctions of one width together, the others as programs."""
@@ -459,13 +519,16 @@ def _count_before(codes: npt.NDArray[Any], cuts: Sequence[int]) -> npt.NDArray[n
 
 def _count_slice(runs: Sequence[npt.NDArray[Any]], start: int, stop: int) -> npt.NDArray[np.int64]:
     """Return how many codes from one place to another, in an array that lies in runs of one size, are 0, 1, …, 255."""
-    size, counts = runs[0].size, np.zeros(1 << 8, dtype=np.int64)
-    while start < stop:
-        run, place = divmod(start, size)
-        some = runs[run][place : place + stop - start]
-        counts += np.bincount(some, minlength=1 << 8)
-        start += some.size
-    return counts
+    return np.bincount(_cut_slice(runs, start, stop), minlength=1 << 8)
+
+
+def _cut_slice(runs: Sequence[npt.NDArray[Any]], start: int, stop: int) -> npt.NDArray[Any]:
+    """Return what lies from one place to another in an array that lies in runs of one size."""
+    (first, begin), (last, end) = divmod(start, runs[0].size), divmod(stop, runs[0].size)
+    if first == last:
+        return runs[first][begin:end]
+    inner = [runs[first][begin:], *runs[first + 1 : last]]
+    return np.concatenate([*inner, runs[last][:end]] if end else inner)
 
 
 def _is_conjunction(tree: Boolean, slots: Sequence[int]) -> bool:

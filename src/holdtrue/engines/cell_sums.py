@@ -19,17 +19,7 @@ from holdtrue.kernels import Flags, Integers, Words
 from holdtrue.kernels.bitmaps import count_bytes, count_pairs, unpack
 from holdtrue.queries.cells import CellAxis, DisjointCells
 from holdtrue.queries.evaluator import Values, satisfies
-from holdtrue.queries.syntax_tree import (
-    And,
-    Boolean,
-    Constant,
-    Field,
-    Member,
-    Number,
-    Or,
-    Text,
-    ValueComparison,
-)
+from holdtrue.queries.syntax_tree import And, Boolean, Constant, Field, Member, Number, Or, Text, ValueComparison
 
 __all__ = ["CellTotals", "Codes", "code_type", "make_encoder"]
 

@@ -170,10 +170,6 @@ class PostgresEngine(StreamedEngine):
 
         return self._run_masked(take)
 
-    def sort(self, columns: Sequence[str] | None = None) -> None:
-        """Only check that the columns exist: nothing is kept between questions."""
-        self._run_masked(lambda: [self.card.column(name) for name in columns or ()])
-
     def _fetch_row(self, selected: Sequence[str]) -> tuple[Any, ...]:
         """Return aggregates over all rows, in the snapshot in which they are seen to be unchanged."""
         statement = f"SELECT {', '.join([_count_state(), *selected])} FROM {self._source}"  # noqa: S608 - our own text

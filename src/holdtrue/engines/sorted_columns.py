@@ -94,11 +94,12 @@ class SortedColumn:
             if place:
                 chosen.append(place - 1)
             edges.append((min(end, self.cuts[place]), max(end, self.cuts[place])))
-        mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _to_pairs(edges), words)
+        pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
+        mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, pairs, words)
 
     def count_within(self, wanted: Spans, words: Words) -> int:
         """Return how many rows whose rank lies in one of the spans have their bit set."""
-        return sum(self._count_below(high, words) - self._count_below(low, words) for low, high in wanted)
+        return sum(self._count_below(high, words) - (self._count_below(low, words) if low else 0) for low, high in wanted)
 
     def _count_below(self, end: int, words: Words) -> int:
         """Return how many rows that rank below an end have their bit set."""
@@ -109,10 +110,6 @@ class SortedColumn:
         """Return the place of the cut that is nearest to a rank."""
         place = bisect_left(self.cuts, end)
         return place - 1 if place and 2 * end < self.cuts[place - 1] + self.cuts[place] else place
-
-
-def _to_pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def find_spans(tree: Boolean, ranks: Ranks) -> Spans:

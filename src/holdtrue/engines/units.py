@@ -26,7 +26,6 @@ from holdtrue.engines.unit_totals import columns_of, find_least_place, make_colu
 from holdtrue.errors import InsufficientSamples, RequestError, UnknownColumn
 from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card, UnitTable
-from holdtrue.queries.cells import DisjointCells
 from holdtrue.queries.evaluator import Values
 from holdtrue.queries.features import Feature, UnitFeature
 from holdtrue.queries.pairs import find_own_aggregates
@@ -141,12 +140,7 @@ class UnitEngine(ArrayEngine):
     """Units as rows: the columns of a registry in memory, and aggregates over tables as further columns."""
 
     def __init__(
-        self,
-        card: Card,
-        table: Mapping[str, tuple[str, Values]],
-        groups: Mapping[str, GroupedRows],
-        *,
-        memory: int = MEMORY,
+        self, card: Card, table: Mapping[str, tuple[str, Values]], groups: Mapping[str, GroupedRows], *, memory: int = MEMORY
     ) -> None:
         self._groups = groups
         self._aggregates: dict[str, None] = {}
@@ -174,9 +168,7 @@ class UnitEngine(ArrayEngine):
 
         return self._run_masked(take)
 
-    def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
-        """Return the sums of the queries of disjoint cells: their columns may be aggregates, which have no codes."""
-        return self.sums(cells.queries, bits=bits, progress=progress)
+    sum_cells = Engine.sum_cells  # columns of cells may be aggregates, which have no codes
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes for the names of the unit and its tables, and 32 for each table, the rows of each in any order."""
@@ -285,6 +277,7 @@ def open_units(unit: str, registry: Engine | None, tables: Mapping[str, Engine],
     made.ordered = registry is not None and registry.ordered
     if all(engine.files for _, engine in named):  # else what the tables hold cannot be known without reading them
         made.files = tuple(file for _, engine in named for file in engine.files)
+        made.reading = encode([engine.reading for _, engine in named])
         made.file_tables = tuple(name for name, engine in named for _ in engine.files)
     return made
 

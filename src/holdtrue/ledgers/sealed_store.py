@@ -8,7 +8,9 @@ and under this name. An earlier version of the same document is not noticed.
 import hashlib
 import hmac
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from holdtrue.errors import IntegrityError, MissingExtra, RefusedError
+from holdtrue.ledgers.transactions import Busy
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -29,6 +32,7 @@ _POSTGRES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 _CREATION: Final = 0x6D6F64656C73  # the number of the advisory lock: "models"
 _NO_TABLE: Final = "42P01"
 _SEAL: Final = 64
+_ABANDONED: Final = 3600.0  # seconds after which a file that is not in its place yet never comes there
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,37 @@ class FolderStore:
         except OSError:
             raise _refuse_access() from None
 
+    def find_size(self, name: str) -> int | None:
+        """Return how many bytes the file of a name has, None where there is none."""
+        with suppress(OSError):
+            return self._find_file(name).stat().st_size
+        return None
+
+    def note_use(self, name: str) -> None:
+        """Make the file of a name the last that :meth:`keep_only` removes."""
+        with suppress(OSError):
+            os.utime(self._find_file(name))
+
+    def count_free(self) -> int:
+        """Return how many bytes the disk has left; the folder is made for it."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return shutil.disk_usage(self._folder).free
+
+    def keep_only(self, prefix: str, *, most: int) -> None:
+        """Remove files whose names begin otherwise, and those used longest ago until the others have at most so many bytes.
+
+        What a killed process left half-written goes too.
+        """
+        files = [(file, file.stat()) for file in self._folder.glob("*.sealed")]
+        for file in self._folder.glob(".*"):
+            if file.stat().st_mtime < time.time() - _ABANDONED:
+                file.unlink(missing_ok=True)
+        held = 0
+        for file, state in sorted(files, key=lambda each: -each[1].st_mtime_ns):
+            held += state.st_size
+            if held > most or not file.name.startswith(prefix):
+                file.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Do nothing: there is no connection to close."""
 
@@ -270,7 +305,5 @@ class TableStore:
         return self._engine
 
 
-def _refuse_access() -> RefusedError:
-    return RefusedError(
-        "the documents stored with this ledger cannot be read or written now; nothing was charged, try again"
-    )
+def _refuse_access() -> Busy:
+    return Busy("the documents stored with this ledger cannot be read or written now; nothing was charged, try again")

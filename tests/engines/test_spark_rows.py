@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
@@ -38,6 +38,7 @@ from holdtrue.command import application
 from holdtrue.engines import SparkRows, open_engine
 from holdtrue.engines.base import FAILED
 from holdtrue.engines.spark import check_access
+from holdtrue.engines.spark.engine import _read_size
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.errors import (
     FingerprintMismatch,
@@ -51,6 +52,9 @@ from holdtrue.hypotheses import Thresholds
 from holdtrue.queries.features import Numbers
 from holdtrue.queries.parser import parse
 from holdtrue.testing import SeededBits, drawing_from
+from holdtrue.verbs.asking import QuestionRule
+from holdtrue.verbs.evaluating import judge_released, plan_evaluation
+from holdtrue.verbs.fitting import plan_fit, read_facts
 from holdtrue.verbs.tables import read_groups
 
 BITS = 30
@@ -107,7 +111,7 @@ def test_p2_equal_sums_of_cells(opener):
     for cells in (
         make_cells(spark.card, ["region", "score"], "age > 1"),
         make_cells(spark.card, ["born"], None, "share", "odd name"),
-        read_groups(SimpleNamespace(card=spark.card), cuts, where=None, keys=None).cells,
+        read_groups(SimpleNamespace(card=spark.card, plan=None), cuts, where=None, keys=None).cells,
     ):
         assert spark.sum_cells(cells, bits=30) == arrays.sum_cells(cells, bits=30)
 
@@ -253,6 +257,76 @@ def test_predicting_trains_the_members_of_a_single_machine(people, spark_session
     first, second = (curator._models.find_model("model").ensemble.members for curator in (spark, near))
     changed = [part for part in range(PARTS) if not _same_tree(first, second, part)]
     assert changed == [6007 % PARTS]
+
+
+@pytest.mark.parametrize("cut", [{"key": "id"}, {"order": "fixed"}])
+def test_rows_held_out_on_a_cluster_are_those_of_a_single_machine(people, spark_session, cut):
+    """The same rows train no member, the same votes judge them, and what is certified follows from the same distances."""
+    plan = {"queries": 10, "epsilon": 4.0, "delta": 1e-6, "iid": True, "cap": "privacy", "reserve": 0.8}
+    points, votes, judged, said = np.random.default_rng(3).random((500, 2)) * [100, 50], [], [], []
+    with (
+        ht.Curator(f"{people}/*.parquet", **plan) as duck,
+        ht.Curator(SparkRows(str(people), session=spark_session), **plan) as spark,
+    ):
+        for curator in (duck, spark):
+            votes.append(_votes(curator, DecisionTreeClassifier(max_depth=3), points, held_out=0.25, **cut))
+            task = plan_evaluation(
+                curator.pipeline, curator.model("model"), at_most=[0.4, 0.3], epsilon=0.1, mu=0.2, beta=None
+            )
+            judged.append([int(each) for each in task.measure()])
+            said.append(curator.evaluate("model", at_most=[0.4, 0.3], epsilon=0.1, mu=0.2).rows)
+    assert np.array_equal(*votes)
+    assert judged[0] == judged[1]
+    assert said[0] == said[1] == judged[0][0]
+    assert judged[0][0] == pytest.approx(3000, abs=200)
+
+
+def test_fits_on_a_cluster_are_those_of_a_single_machine(people, spark_session):
+    """Published weights but for noise and rounding, kept fits, errors of what was released, and labels of own rules."""
+    plan = {"queries": 10, "epsilon": 4.0, "delta": 1e-6, "iid": True, "cap": "privacy", "reserve": 0.8}
+    shared = {"features": ["age", "bmi"], "bounds": {"age": (0, 100), "bmi": (0, 50)}}
+    fitted, counted, models = [], [], []
+    duck = ht.Curator(f"{people}/*.parquet", **plan)
+    spark = ht.Curator(SparkRows(str(people), session=spark_session), **plan)
+    for curator in (duck, spark):
+        task = plan_fit(
+            read_facts(curator.pipeline, "m", "logistic", target="ill", labels=None, **shared), "logistic", mu=0.1
+        )
+        fitted.append(task.measure())
+        model = curator.fit("m", "logistic", target="ill", mu=0.1, **shared)
+        rule = QuestionRule.from_plan(curator.plan, card=curator.card)
+        counted.append(judge_released(curator.pipeline, rule, models[0] if models else model, beta=None).measure())
+        models.append(model)
+    assert fitted[0].private_weights == pytest.approx(fitted[1].private_weights, rel=1e-9)
+    assert counted[0] == counted[1]
+    spark.fit("kept", "thresholds", target="ill", features=["age"], bounds={"age": (0, 100)}, epsilon=0.5)
+    assert spark.predict("kept", {"age": 99.0}).label is True
+    own = ht.Hypotheses([lambda rows: rows[:, 0] > 50, lambda rows: rows[:, 0] < 50], columns=["age"])
+    assert spark.learn(own, target="ill", epsilon=0.5).index == 0
+    spent = spark.budget.spent
+    for refused in (
+        lambda: spark.learn(ht.Hypotheses(predictions=np.zeros((12_000, 2), dtype=bool)), target="ill", epsilon=0.1),
+        lambda: spark.learn(own, target="ill", epsilon=0.1, row_weights=[1, 2] * 6_000),
+        lambda: spark.fit(
+            "own", Ridge(), target="ill", features=["age"], gamma=0.1, certified_by="me", bounds=shared["bounds"]
+        ),
+    ):
+        with pytest.raises(NotCertified, match="order"):
+            refused()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("holdtrue.engines.spark.engine._read_size", lambda _: 100_000)
+        for refused in (
+            lambda: spark.fit("wide", "logistic", target="ill", mu=0.1, **shared),
+            lambda: spark.evaluate(models[1]),
+        ):
+            with pytest.raises(NotCertified, match="maxResultSize"):
+                refused()
+    assert spark.budget.spent == spent
+
+
+@pytest.mark.parametrize(("text", "size"), [("1g", 1 << 30), ("512m", 1 << 29), ("1024", 1024), ("2GB", 1 << 31), ("0", 0)])
+def test_sizes_are_read_as_spark_writes_them(text, size):
+    assert _read_size(text) == size
 
 
 def _nearest():

@@ -4,6 +4,7 @@ Every answer is one aggregation over all rows, without a filter: many queries in
 own emitter, and nothing else does. Noise is drawn on the driver, later, and never here. Rows stay on the executors.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from holdtrue.bounds.prediction import rows_of_a_part
-from holdtrue.engines.base import FAILED, NO_HELD_OUT, Engine
+from holdtrue.engines.base import FAILED, Engine
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.fingerprints import Fingerprint
@@ -45,7 +46,7 @@ from holdtrue.ensembles.saving import check_portable, member_from_bytes
 from holdtrue.ensembles.training import Recipe, gather_members
 from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.kernels import Integers
+from holdtrue.kernels import Floats, Integers
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import open_masked
 from holdtrue.queries.emitters import emit_spark
@@ -62,6 +63,7 @@ T = TypeVar("T")
 
 _EXPRESSIONS = 128
 _WORD = 1 << 62
+_DOUBLE = 8
 
 
 class SparkEngine(Engine):
@@ -155,15 +157,16 @@ class SparkEngine(Engine):
         single machine trains on the same rows. By position, the last rows that fill no whole round belong to no part.
         """
         check_portable(recipe)
-        if rule.held_out:
-            raise NotCertified(NO_HELD_OUT)
-        share = rows_of_a_part(self.rows, parts=recipe.parts)
+        held_out = self.rows * rule.millionths // 1_000_000 if rule.by == "position" else 0
+        share = rows_of_a_part(self.rows - held_out, parts=recipe.parts)
         reading, fitting = Reading(self.card, (*features, goal), key=rule.key), Fitting(recipe)
 
         def made() -> "DataFrame":
             from pyspark.sql import functions
 
-            read = self._read_rows(reading, rule, used=share * recipe.parts)
+            read = _split_rows(self._read_rows(reading, rule), rule, held=False)
+            if rule.by == "position":
+                read = read.where(functions.col(POSITION) < share * recipe.parts)
             parted = read.withColumn("part", functions.pmod(functions.col(POSITION), functions.lit(recipe.parts)))
             return parted.groupBy("part").applyInArrow(_wrap_grouped(fitting), MEMBERS)
 
@@ -175,13 +178,57 @@ class SparkEngine(Engine):
                     raise ReleaseError(FAILED)
                 rows += line["rows"]
                 held[line["part"]] = member_from_bytes(line["member"], recipe=recipe)
+            if rule.held_out and rule.by == "key":  # how many it holds out, nobody knows beforehand
+                rows += self._collect_rows(
+                    lambda: _split_rows(self._read_rows(reading, rule), rule, held=True), None
+                ).num_rows
             if rows != (share * recipe.parts if rule.by == "position" else self.rows):
                 raise ReleaseError(FAILED)
             return recipe.make_ensemble(gather_members(recipe, [held.get(part) for part in range(recipe.parts)]))
 
         return self._run_masked(take)
 
-    def _read_rows(self, reading: Reading, rule: PartRule, *, used: int) -> "DataFrame":
+    def vote_held_out(
+        self, ensemble: Ensemble, features: Sequence[Feature], goal: Feature, *, rule: PartRule
+    ) -> tuple[Integers, Integers]:
+        """Return the votes at the rows that no member was trained on; these rows alone come to the driver."""
+        reading = Reading(self.card, (*features, goal), key=rule.key)
+
+        def take() -> tuple[Integers, Integers]:
+            found = self._collect_rows(lambda: _split_rows(self._read_rows(reading, rule), rule, held=True), None)
+            rows, y = _to_arrays(found, len(features))
+            return ensemble.votes(rows), np.nan_to_num(y, nan=0.0).astype(np.int64)
+
+        return self._run_masked(take)
+
+    def check_room(self, columns: int) -> None:
+        """Refuse more than the driver takes as the result of one job: ``spark.driver.maxResultSize``."""
+        most = _read_size(self._session.sparkContext.getConf().get("spark.driver.maxResultSize", "1g"))
+        needed = self.rows * (columns + 1) * _DOUBLE
+        if most and needed > most:
+            sizes = f"these columns are {needed >> 20:,} MB for the driver; spark.driver.maxResultSize is {most >> 20:,} MB"
+            message = f"{sizes}; raise it, name fewer features, or use train and predict"
+            raise NotCertified(message)
+
+    def fit(
+        self,
+        learn: Callable[[Floats, Floats], T],
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what a learner makes of all rows at once, in the driver; in which order they come, nobody knows."""
+        reading = Reading(self.card, (*features, goal))
+
+        def take() -> T:
+            found = self._collect_rows(lambda: self._read_rows(reading, PartRule("whole")), progress)
+            self._check_rows(found.num_rows)
+            return learn(*_to_arrays(found, len(features)))
+
+        return self._run_masked(take)
+
+    def _read_rows(self, reading: Reading, rule: PartRule) -> "DataFrame":
         """Return the features of rows as doubles, and the number that decides a row's part and its order in it."""
         from pyspark.sql import Window, functions
 
@@ -189,10 +236,9 @@ class SparkEngine(Engine):
         schema = ", ".join([f"{POSITION} bigint", *(f"{name} double" for name in listed)])
         if rule.by == "position":
             frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
-            kept = frame.where(functions.col(POSITION) < used)
-            return kept.select(*_name_columns([*reading.names, POSITION])).mapInArrow(_wrap_task(reading), schema)
+            return frame.select(*_name_columns([*reading.names, POSITION])).mapInArrow(_wrap_task(reading), schema)
         read = self._frame.select(*_name_columns(reading.names)).mapInArrow(_wrap_task(reading), schema)
-        if rule.by == "key":
+        if rule.by in ("key", "whole"):
             return read
         copies = functions.row_number().over(Window.partitionBy(*listed).orderBy(listed[0])) - 1
         numbered = read.withColumn(POSITION, copies.cast("bigint"))
@@ -258,10 +304,6 @@ class SparkEngine(Engine):
 
         return self._run_masked(take)
 
-    def sort(self, columns: Sequence[str] | None = None) -> None:
-        """Only check that the columns exist: nothing is kept between questions."""
-        self._run_masked(lambda: [self.card.column(name) for name in columns or ()])
-
     def _collect_rows(self, made: "Callable[[], DataFrame]", progress: Progress | None) -> "pa.Table":
         """Return the few rows of a frame; check before and after that the files are the ones that were opened."""
         self._check_files()
@@ -279,6 +321,34 @@ class SparkEngine(Engine):
 
     def _release_rows(self) -> None:
         """Do nothing: the rows are Spark's, and the session is its owner's."""
+
+
+def _split_rows(frame: "DataFrame", rule: PartRule, *, held: bool) -> "DataFrame":
+    """Return the rows that a rule holds out, or those that it does not, their positions counted among themselves."""
+    from pyspark.sql import functions
+
+    if not rule.held_out:
+        return frame
+    if rule.by == "key":
+        marked = functions.expr(f"pmod(shiftright({POSITION}, 20), 1000000) < {rule.millionths}")
+        return frame.where(marked if held else ~marked)
+    before = functions.expr(f"{POSITION} * {rule.millionths} div 1000000")
+    marked = functions.expr(f"({POSITION} + 1) * {rule.millionths} div 1000000") > before
+    return frame.where(marked) if held else frame.where(~marked).withColumn(POSITION, functions.col(POSITION) - before)
+
+
+def _to_arrays(found: "pa.Table", width: int) -> tuple[Floats, Floats]:
+    """Return the features of rows, and the goal, which is the last of their columns."""
+    rows = np.empty((found.num_rows, width))
+    for place in range(width):
+        rows[:, place] = found.column(f"f{place}").to_numpy()
+    return rows, np.array(found.column(f"f{width}").to_numpy())
+
+
+def _read_size(text: str) -> int:
+    """Return a size as Spark writes it, in bytes: 1g, 512m, or bytes without a letter."""
+    number, letter = re.fullmatch(r"(\d+)\s*([kmgtp]?)b?", text.strip().lower()).groups()  # type: ignore[union-attr]  # as Spark checked
+    return int(number) << 10 * " kmgtp".index(letter or " ")
 
 
 def _wrap_task(task: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -6,6 +6,12 @@ from holdtrue.ledgers.entries import COLUMNS, digest_entry
 
 _Big = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 METADATA = sa.MetaData()
+
+
+def _index(name, *columns, where, unique=False):
+    return sa.Index(name, *columns, unique=unique, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+
+
 TERMS = sa.Table(
     "holdtrue_ledger",
     METADATA,
@@ -43,10 +49,10 @@ ENTRIES = sa.Table(
     sa.Column("body", sa.Text),
     sa.Column("previous", sa.Text, nullable=False),
     sa.Column("digest", sa.Text, nullable=False),
-    sa.Index("holdtrue_request", "request_id", unique=True),
-    sa.Index("holdtrue_response", "answers", unique=True),
-    sa.Index("holdtrue_question", "request_digest", "kind", "number"),
-    sa.Index("holdtrue_analyst", "analyst", "number"),
+    _index("holdtrue_request", "request_id", unique=True, where="request_id IS NOT NULL"),
+    _index("holdtrue_response", "answers", unique=True, where="answers IS NOT NULL"),
+    _index("holdtrue_question", "request_digest", "number", where="kind = 'response'"),
+    _index("holdtrue_analyst", "analyst", "number", where="analyst IS NOT NULL"),
 )
 
 

@@ -44,11 +44,11 @@ def test_responses_and_charges_are_settled_in_one_transaction_responses_first(pl
 
 def test_a_question_answered_and_asked_again_in_one_transaction_is_a_repeat(place):
     ledger = place.open()
-    (first,) = charge_all(ledger, charges("a"))
+    first, _ = charge_all(ledger, charges("a", "b"))
     again = Charge(**request("a") | {"request_id": "another id"})
     _, (found,) = ledger.settle([(first.number, "said")], [again])
     assert (found.number, found.response, found.fresh) == (first.number, "said", False)
-    assert ledger.spent == 1000
+    assert ledger.spent == 2000
 
 
 def test_each_of_those_settled_has_its_own_outcome(place):
@@ -106,6 +106,31 @@ def test_a_store_that_does_not_see_others_write_is_caught(two):
         first.respond(charged.number, "ours")
     with sqlite3.connect(store.where) as file:
         assert file.execute("SELECT body FROM holdtrue_entries WHERE answers IS NOT NULL").fetchall() == [("theirs",)]
+
+
+def test_p6_what_another_connection_wrote_of_an_analyst_counts(lasting):
+    first, second = lasting.open(), lasting.reopen()
+    first.charge(**request("a"))
+    second.charge(**request("b"))
+    second.grant("ann", allowance=2500)
+    with pytest.raises(ht.BudgetExceeded):
+        first.charge(**request("c"))
+    assert first.spent_by("ann") == 2000
+    second.grant("ann", allowance=None)
+    assert first.charge(**request("c")).analyst_spent == 3000
+    assert verify(first).charges == 3
+
+
+def test_p6_a_store_that_goes_by_an_analysts_older_entry_is_caught(two):
+    # The planted fault: what was last seen of an analyst is kept though another connection has written since.
+    first, second = two
+    older = first.charge(**request("a"))
+    second.charge(**request("b"))
+    assert first.spent == 2000  # sees that others have written
+    first.store._last["ann"] = older
+    assert first.charge(**request("c")).analyst_spent == 2000
+    with pytest.raises(ht.IntegrityError):
+        verify(first)
 
 
 def test_more_requests_and_analysts_than_one_statement_can_look_up_share_a_transaction(place):

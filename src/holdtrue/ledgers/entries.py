@@ -325,7 +325,9 @@ class Charge(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("request_id", "analyst", "verb", "request_digest", "request"):
-            msgspec.structs.force_setattr(self, name, check_text(name, getattr(self, name)))
+            value = getattr(self, name)
+            if (text := check_text(name, value)) is not value:  # a subclass of text
+                msgspec.structs.force_setattr(self, name, text)
         msgspec.structs.force_setattr(self, "parts", tuple([_check_unicode("parts", part) for part in self.parts]))
         for name, value in (("request_id", self.request_id), ("analyst", self.analyst), ("verb", self.verb)):
             if not 0 < len(value) <= _LONGEST_NAME:
@@ -474,6 +476,8 @@ def is_private(event: Event) -> bool:
 
 def check_text(name: str, value: object) -> str:
     """Return text that every store keeps as it is: Unicode without NUL and without lone surrogates. Never shows the text."""
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return value
     plain = _check_unicode(name, value)
     if "\0" in plain:
         raise InvalidParameter.without_value(name, "text without NUL characters")

@@ -7,14 +7,14 @@ into errors of the tree here; their own words, which may quote values, are never
 import functools
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
-from holdtrue.ledgers.migrations import HEAD, RETIRED, VERSIONS, is_known, upgrade
+from holdtrue.ledgers.migrations import HEAD, READABLE, RETIRED, VERSIONS, is_known, upgrade
 from holdtrue.ledgers.transactions import Busy, Lookup, Transaction
 
 if TYPE_CHECKING:
@@ -28,15 +28,16 @@ _SELECT = f"SELECT {', '.join(COLUMNS)} FROM holdtrue_entries"  # noqa: S608 - n
 _NEWEST = "SELECT max(number) FROM holdtrue_entries"
 _ROW = operator.attrgetter(*COLUMNS)
 _KEYS = 256  # of a kind in one statement: SQLite joins at most 500 parts, and each analyst is one
+_MOST_LAST = 4096
 _ROWS = 32  # of one statement to insert: few enough that all its values are parameters in every version of SQLite
 
 
 @functools.cache
 def find_statement(  # noqa: PLR0913 - one keyword for each kind of key
-    *, ids: int, digests: int, numbers: int, responses: int, analysts: int, mark: str
+    *, ids: int, digests: int, numbers: int, responses: int, analysts: int, mark: str, newest: bool = True
 ) -> str:
     """Return one statement for the newest entry and these numbers of keys; each part finds its rows by an index."""
-    parts = [f"number = ({_NEWEST})"]
+    parts = [f"number = ({_NEWEST})"] if newest else []
     for condition, keys in (
         ("request_id IN ({})", ids),
         ("kind = 'response' AND request_digest IN ({})", digests),
@@ -56,7 +57,7 @@ def foreign_object(kind: str, name: str) -> IntegrityError:
 
 def _pad_keys(keys: list[Any]) -> list[Any]:
     """Return some keys, the last one repeated up to a power of two: few lengths mean few statements."""
-    return keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys)) if keys else keys
+    return keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys)) if len(keys) > 1 else keys
 
 
 def _follow_up(rows: Iterable[Entry], asked: Lookup) -> Lookup:
@@ -94,14 +95,15 @@ class SqlStore(ABC):
     _driver_errors: ClassVar[type[Exception]]
     _dialect: ClassVar[str]
 
-    def __init__(self, driver: Any, *, where: str, create: Callable[[], Terms] | None) -> None:  # noqa: ANN401 - either driver's
+    def __init__(self, driver: Any, *, where: str, create: Callable[[], Terms] | None, read_only: bool = False) -> None:  # noqa: ANN401
         self._driver = driver
         self.where = where
         self._head: Entry | None = None
         self._commits: int | None = None  # of other connections, when the head was read
         self._alone_after = 0  # no other connection has written since this entry
+        self._last: dict[str, Entry] = {}  # of analysts; from then on
         try:
-            self.terms = self._open_terms(create)
+            self.terms = self._open_terms(create, READABLE if read_only else {HEAD})
         except BaseException:
             self.close()
             raise
@@ -151,6 +153,7 @@ class SqlStore(ABC):
             raise self._to_ledger_error(error, committing=committing) from None
         if entries:
             self._head = entries[-1]
+            self._keep_last(entries)
 
     def roll_back(self) -> None:
         """Write nothing. If the connection is gone, so is the transaction."""
@@ -193,38 +196,52 @@ class SqlStore(ABC):
         """Return the rows looked up, in the transaction under way, without those that cannot have come since the last time.
 
         Nobody but this store responds to a charge that it has made while no other connection wrote: SQLite counts those
-        writes, and under a lock the count is right. So such responses are not looked for, nor is the newest entry where
-        nothing else is wanted.
+        writes, and under a lock the count is right. So such responses are not looked for, nor is the newest entry, nor the
+        last one of an analyst that this store has seen since.
         """
         commits = None if self._count_commits is None else self._driver.execute(self._count_commits).fetchone()[0]
         alone = commits is not None and commits == self._commits
-        if alone and lookup.responses and min(lookup.responses) > self._alone_after:
-            lookup = Lookup(lookup.ids, lookup.digests, lookup.analysts, lookup.numbers)
-        if alone and lookup == _NOTHING:
-            return Transaction(self.terms, self._head)
-        transaction = self._find_rows(lookup)
-        if not alone:
-            self._commits = commits
+        missing = self._leave_out_known(lookup) if alone and lookup != _NOTHING else lookup
+        transaction = Transaction(self.terms)
+        if not alone or missing != _NOTHING:
+            transaction.add_stored(self._find_rows(missing, newest=not alone).values())
+        if alone:
+            transaction.head = self._head
+            transaction.analysts |= {name: self._last[name] for name in lookup.analysts if name in self._last}
+        else:
+            self._head, self._commits, self._last = transaction.head, commits, {}
             self._alone_after = 0 if transaction.head is None else transaction.head.number
-        self._head = transaction.head
+        self._keep_last([transaction.analysts[name] for name in lookup.analysts if name in transaction.analysts])
         return transaction
 
-    def _find_rows(self, lookup: Lookup) -> Transaction:
-        rows = self._select_rows(lookup)
+    def _leave_out_known(self, lookup: Lookup) -> Lookup:
+        """Return what a lookup still asks of the table, as long as no other connection writes."""
+        responses = lookup.responses if min(lookup.responses, default=1) <= self._alone_after else set[int]()
+        return Lookup(lookup.ids, lookup.digests, lookup.analysts - self._last.keys(), lookup.numbers, responses)
+
+    def _keep_last(self, entries: Iterable[Entry]) -> None:
+        """Keep the last entries of their analysts, of a limited number of them."""
+        if len(self._last) >= _MOST_LAST:
+            self._last.clear()
+        for entry in entries:
+            if entry.analyst is not None:
+                self._last[entry.analyst] = entry
+
+    def _find_rows(self, lookup: Lookup, *, newest: bool) -> dict[int, Entry]:
+        """Return the rows looked up, and those that they point at."""
+        rows = self._select_rows(lookup, newest=newest)
         asked, more = lookup, _follow_up(rows.values(), lookup)
         while more != _NOTHING:
-            rows |= self._select_rows(more)
+            rows |= self._select_rows(more, newest=False)
             asked = Lookup(asked.ids, asked.digests | more.digests, asked.analysts, asked.numbers | more.numbers)
             more = _follow_up(rows.values(), asked)
-        transaction = Transaction(self.terms)
-        transaction.add_stored(rows.values())
-        return transaction
+        return rows
 
-    def _select_rows(self, lookup: Lookup) -> dict[int, Entry]:
+    def _select_rows(self, lookup: Lookup, *, newest: bool) -> dict[int, Entry]:
         sought = lookup.ids, lookup.digests, lookup.numbers, lookup.responses, lookup.analysts
         kinds: list[list[Any]] = [list(keys) for keys in sought]
         rows: dict[int, Entry] = {}
-        for start in range(0, max(1, *map(len, kinds)), _KEYS):
+        for start in range(0, max(newest, *map(len, kinds)), _KEYS):
             ids, digests, numbers, responses, analysts = (_pad_keys(keys[start : start + _KEYS]) for keys in kinds)
             statement = find_statement(
                 ids=len(ids),
@@ -233,6 +250,7 @@ class SqlStore(ABC):
                 responses=len(responses),
                 analysts=len(analysts),
                 mark=self._mark,
+                newest=newest,
             )
             keys = [*ids, *digests, *numbers, *numbers, *responses, *analysts]
             rows |= {row[0]: Entry(*row) for row in self._driver.execute(statement, keys).fetchall()}
@@ -254,11 +272,11 @@ class SqlStore(ABC):
             return IntegrityError(f"{self.where} is damaged or is not a ledger")
         return RefusedError(f"{self.where} cannot be read or written; nothing was charged")
 
-    def _open_terms(self, create: Callable[[], Terms] | None) -> Terms:
+    def _open_terms(self, create: Callable[[], Terms] | None, known: Container[str | None]) -> Terms:
         """Return the terms of the ledger at hand, after creating it where there is none and ``create`` is given."""
         with self._within_transaction(self._begin_reading):
             found = self._read_revision()
-            terms = self._stored_terms() if found == HEAD else None
+            terms = self._stored_terms() if found in known else None
             if found is None and self._is_foreign():
                 raise InvalidParameter("where", self.where, "a ledger, or a place where there is nothing yet")
         if terms is not None:

@@ -19,7 +19,7 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.entries import Terms
 from holdtrue.ledgers.ledger import Ledger
-from holdtrue.ledgers.migrations import VERSIONS, upgrade
+from holdtrue.ledgers.migrations import HEAD, READABLE, VERSIONS, upgrade
 from holdtrue.ledgers.sql_store import SqlStore, foreign_object
 from holdtrue.ledgers.transactions import Busy, Lookup
 
@@ -32,7 +32,7 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _PRIMARY = 0xFF  # the low byte of an extended error code
 _OTHERS = 0o077
 _FILES = ("", "-journal", "-wal", "-shm")
-_FOLDERS = (".models", ".names")
+_FOLDERS = (".bitmaps", ".files", ".models", ".names")
 _TRIGGERS: Final = "SELECT type, name FROM main.sqlite_master WHERE type NOT IN ('table', 'index')"
 _STORED: Final = "SELECT type, name, tbl_name, sql FROM main.sqlite_master"
 _Object = tuple[str, str, str, str]
@@ -59,7 +59,8 @@ class SqliteStore(SqlStore):
         if create is not None and _is_free(path):
             _create_file(path, create)
         _check_file(path)
-        super().__init__(_open_connection(path, read_only=read_only, seconds=seconds), where=str(path), create=create)
+        driver = _open_connection(path, read_only=read_only, seconds=seconds)
+        super().__init__(driver, where=str(path), create=create, read_only=read_only)
         if not read_only:  # only now is it known to be a ledger, and no other file's mode is ever changed
             try:
                 keep_private(path)
@@ -251,11 +252,13 @@ def check_schema(connection: sqlite3.Connection) -> None:
 
     Reads the schema only, which SQLite has in memory already.
     """
+    revision = HEAD
     try:
         found = _read_schema(connection)
-    except (sqlite3.Error, UnicodeError, AttributeError):
+        (revision,) = connection.execute(f"SELECT version_num FROM {VERSIONS}").fetchone()  # noqa: S608 - a constant
+    except (sqlite3.Error, UnicodeError, AttributeError, TypeError):
         found = frozenset()
-    expected = expect_schema()
+    expected = expect_schema(revision if revision in READABLE else HEAD)
     if found - expected:
         kind, name, *_ = min(found - expected)
         raise foreign_object(kind, name)
@@ -266,15 +269,15 @@ def check_schema(connection: sqlite3.Connection) -> None:
 
 
 @functools.cache
-def expect_schema() -> frozenset[_Object]:
-    """Return the schema of a new ledger, made by the same migrations."""
+def expect_schema(revision: str = HEAD) -> frozenset[_Object]:
+    """Return the schema of a ledger at a revision, made by the same migrations."""
     import sqlalchemy as sa
 
     driver = sqlite3.connect(":memory:", isolation_level=None)
     engine = sa.create_engine("sqlite://", creator=lambda: driver, poolclass=sa.pool.StaticPool)
     try:
         with engine.connect() as connection, connection.begin():
-            upgrade(connection)
+            upgrade(connection, to=revision)
         return _read_schema(driver)
     finally:
         engine.dispose()

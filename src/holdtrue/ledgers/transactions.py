@@ -26,7 +26,10 @@ __all__ = ["Busy", "Lookup", "MemoryStore", "Transaction"]
 
 
 class Busy(RefusedError):
-    """Another process kept the ledger locked for too long. Nothing was written; trying again is safe."""
+    """Another process kept the ledger locked for too long, or what is kept beside it cannot be reached now.
+
+    Nothing was charged; trying again is safe.
+    """
 
     http_status = 409
 
@@ -131,8 +134,7 @@ class Transaction:
         known = self.requests.get(request.request_id)
         if known is not None:
             if known.request_digest != request.request_digest:
-                message = f"request id {request.request_id!r} was used for another request; use a new id for a new request"
-                raise UsedKey(message)
+                raise UsedKey.naming(request.request_id)
             return self.find_charge(known)
         last = self.analysts.get(request.analyst)
         if request.request_digest in self.answered:
@@ -207,6 +209,7 @@ class Transaction:
         if charged is None or charged.kind != "charge":
             message = f"entry {number} is not a charge of this ledger"
             raise UnknownName(message)
+        self.rows[charged.number] = charged  # the same question may come again in this transaction
         stored = self.responses.get(number)
         if stored is not None:
             return stored.with_response(stored.body)

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from alembic.script import ScriptDirectory
 
-__all__ = ["HEAD", "RETIRED", "VERSIONS", "is_known", "read_revision", "read_scripts", "upgrade"]
+__all__ = ["HEAD", "READABLE", "RETIRED", "VERSIONS", "is_known", "read_revision", "read_scripts", "upgrade"]
 
-HEAD = "0003"
+HEAD = "0004"
+READABLE = frozenset({"0003", HEAD})
+"""Revisions whose tables can be read as they are: others differ in more than their indexes."""
 RETIRED = frozenset({"0001", "0002"})
 """Revisions whose entries are hashed in another form, or have no totals of draws: their digests cannot be carried on."""
 VERSIONS = "holdtrue_version"
@@ -42,14 +44,14 @@ def is_known(found: str, *, folder: Path = _HERE) -> bool:
     return found in {script.revision for script in read_scripts(folder).walk_revisions()}
 
 
-def upgrade(connection: "sa.Connection", *, folder: Path = _HERE, versions: str = VERSIONS) -> None:
-    """Bring the tables to the newest revision in a folder, in the transaction that the connection is in."""
+def upgrade(connection: "sa.Connection", *, folder: Path = _HERE, versions: str = VERSIONS, to: str = "head") -> None:
+    """Bring the tables to a revision in a folder, the newest unless given, in the transaction that the connection is in."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
 
     script = read_scripts(folder)
     # The public way to this list is a file env.py, which runs when it is imported.
-    steps = {"fn": lambda current, _: script._upgrade_revs("head", current), "version_table": versions}  # noqa: SLF001
+    steps = {"fn": lambda current, _: script._upgrade_revs(to, current), "version_table": versions}  # noqa: SLF001
     with _ONE_AT_A_TIME:
         context = MigrationContext.configure(connection, opts=steps)
         with Operations.context(context):

@@ -1,5 +1,7 @@
 """Runs the Python in README.md and docs/, and refuses a full run that lost its tests."""
 
+import os
+
 import pytest
 from hypothesis import settings
 from sybil import Sybil
@@ -10,8 +12,10 @@ from xdist.scheduler import LoadScopeScheduling
 settings.register_profile("named", derandomize=True)
 settings.load_profile("named")
 
+os.environ["HOLDTRUE_GATES"] = "off"  # tests neither see nor leave gates in the folder of whoever runs them
+
 # A full run with fewer tests than this has lost some on the way: raise it as the suite grows, never lower it.
-FLOOR = 11_000
+FLOOR = 11_600
 
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 

@@ -1,11 +1,13 @@
 """Open data and ledger together, by a plan that is made before the first question and never changes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -24,9 +26,15 @@ from holdtrue.planning.purses import read_reserve
 from holdtrue.queries.cards import Card
 from holdtrue.requests import Reserved, Terms
 
-__all__ = ["Opened", "open_all"]
+if TYPE_CHECKING:
+    from holdtrue.curator.pipeline import Pipeline
+
+__all__ = ["Opened", "call_for_curators", "enter_curator", "list_curators", "open_all", "plan_terms"]
 
 _LARGEST_GROUP = 10**6
+_OPEN: "WeakSet[Pipeline]" = WeakSet()
+_CALLED: list[Callable[["Pipeline"], None]] = []
+_LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +91,7 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
         tables=tables,
     )
     refuse_second_budget([data, *tables.values()], engine, meant=terms.second_budget, ledger=ledger)
-    made = _make_plan(terms, rows=engine.card.rows, group=group or 1) if plan is None else plan
+    made = plan_terms(terms, rows=engine.card.rows, group=group or 1) if plan is None else plan
     _check_group(group, made)
     if plan is not None and _contradicts(terms.iid, plan.iid):
         raise InvalidParameter.saying("iid", f"the plan was made with iid={plan.iid}; leave out iid, or make another plan")
@@ -105,7 +113,7 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
     return Opened(engine, new, made)
 
 
-def _make_plan(terms: Terms, *, rows: int, group: int) -> AnyPlan:
+def plan_terms(terms: Terms, *, rows: int, group: int) -> AnyPlan:
     """Return the plan of the numbers that were given: for a number of questions, or for as many as epsilon pays for.
 
     A group of r rows is planned for as one of rows / r rows, rounded down (V6.6). It has no population: rows of one person
@@ -219,6 +227,29 @@ def _check_given(plan: object, *, iid: object, pure: object) -> None:
 def _find_spill(ledger: "str | PathLike[str] | None") -> Path | None:
     """Return the folder beside a ledger on disk for rows that outgrow memory; None for ledgers elsewhere."""
     return None if ledger is None or "://" in fspath(ledger) else Path(f"{fspath(ledger)}.spill")
+
+
+def enter_curator(pipeline: "Pipeline") -> None:
+    """Enter a curator before its first answer, and then have holdouts look at it, where the process has them."""
+    with _LOCK:
+        _OPEN.add(pipeline)
+        called = list(_CALLED)
+    for look_at in called:
+        look_at(pipeline)
+
+
+def call_for_curators(look_at: "Callable[[Pipeline], None]") -> None:
+    """Call something for every curator that is open, and for each that will be."""
+    with _LOCK:
+        _CALLED.append(look_at)
+    for pipeline in list_curators():
+        look_at(pipeline)
+
+
+def list_curators() -> "list[Pipeline]":
+    """Return the curators that this process has open: a gate on cases among their rows holds their answers back (V1.1)."""
+    with _LOCK:
+        return [pipeline for pipeline in _OPEN if not pipeline.closed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from holdtrue.bounds.sparse_vector import (
     above_threshold,
     above_threshold_alpha,
     highest_threshold,
+    ladder_step,
     private_ladder,
 )
 from holdtrue.bounds.transfer import concentrated_shift, gaussian_shift, shift
@@ -114,6 +115,34 @@ def test_s4_what_noise_exceeds_its_boxes_by_is_what_the_slack_pays_for(request):
     assert silent.mean() <= 4 * BETA
     assert released.mean() == pytest.approx(0.1 * BETA, rel=0.2)
     assert (silent + released).mean() <= 4.1 * BETA
+
+
+@pytest.mark.parametrize(
+    ("rows", "looks", "runs", "alpha", "released"),
+    [(5000, 200, 10, 0.2076, 0.1941), (10**4, 10**6, 10, 0.1789, 0.1722), (10**5, 1000, 5, 0.0390, 0.0372)],
+)
+def test_v2_1_half_widths_do_not_count_looks(rows, looks, runs, alpha, released):
+    """Beside S3 with the threshold that noise seldom passes: a quarter and more is saved, and looks widen nothing."""
+    found = above_threshold_alpha(rows, looks=looks, runs=runs, beta=BETA, one_sided=True)
+    assert (found.alpha, found.alpha_released) == pytest.approx((alpha, released), abs=2e-4)
+    older = above_threshold_alpha(rows, looks=looks, runs=runs, beta=BETA)
+    assert found.alpha + ladder_step(looks, scale=found.scale) < 0.75 * (older.alpha + ladder_step(looks, scale=older.scale))
+    given = {"runs": runs, "scale": found.scale, "beta": BETA, "one_sided": True}
+    assert above_threshold(rows, looks=10**9, **given).alpha == found.alpha
+
+
+def test_v2_1_what_noise_exceeds_its_boxes_by_is_what_the_slack_pays_for(request):
+    """In the mean over many transcripts at most 2.1 s beta, whichever threshold is kept: the largest of all is counted."""
+    random, runs, count = generator(request), 5, 400_000
+    thresholds = 2 * random.exponential(size=(runs, count)).max(axis=0)
+    silent = np.maximum(thresholds - 2 * math.log(runs / BETA), 0)
+    released = np.maximum(np.abs(random.laplace(size=(runs, count))) - math.log(10 * runs / BETA), 0).sum(axis=0)
+    assert silent.mean() == pytest.approx(2 * BETA, rel=0.1)
+    assert (silent + released).mean() <= 2.1 * BETA
+    found = above_threshold(5000, looks=7, runs=runs, scale=0.004, beta=BETA, one_sided=True)
+    assert (found.alpha - found.alpha_released) / 0.004 == pytest.approx(
+        2 * math.log(runs / BETA) - math.log(10 * runs / BETA)
+    )
 
 
 def kept_threshold(random, runs, count):

@@ -1,10 +1,11 @@
-"""Processes that look at one private holdout and are killed with SIGKILL at every step of every look of a run.
+"""Processes that look at one private holdout or ask one watch, killed with SIGKILL at every step of every look of a run.
 
 ``python looking.py WHERE SEEN MODE WORKERS [before]``: workers ask the same submissions in the same order, so that each one
 that is started again first asks what another was killed over. Every one is killed at a look and a step of its own, in turn,
 until each look of a run was hit at each step; then they finish. What happens is appended to SEEN and synced before it does:
 ``run`` when a threshold is about to be drawn, ``release`` when a noisy sum is, ``kill LOOK STEP``. With ``before``, looks
-are named and answered as they were before runs had names: any charge that a crash left unanswered is answered.
+are named and answered as they were before runs had names: any charge that a crash left unanswered is answered; and a watch
+goes on with the run that another process paid for.
 """
 
 import gc
@@ -13,10 +14,10 @@ import os
 import signal
 import sys
 import traceback
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from msgspec.structs import replace
 
 import holdtrue as ht
 from holdtrue.curator import pipeline
@@ -24,6 +25,7 @@ from holdtrue.curator.pipeline import Pipeline
 from holdtrue.holdouts import Holdout, Leaderboard, private_gates, sparse
 from holdtrue.holdouts.submissions import Question
 from holdtrue.mechanisms import AboveThreshold
+from holdtrue.verbs import watching
 
 CASES, RUNS, MOST = 20_000, 60, 240
 CALM = 70  # the looks that a ledger has in the end, so that lives without a kill go on after the others
@@ -32,6 +34,7 @@ LOOKS_OF_A_RUN = 5
 # Cases of their own for each ledger: gates of one database know of one another, and none opens beside another on its cases.
 RANDOM = np.random.default_rng([173, *(sys.argv[1].encode() if __name__ == "__main__" else b"")])
 TRUTH, TRAIN = RANDOM.integers(0, 2, (2, CASES))
+WATCHED = {"queries": 50, "epsilon": 4.0, "delta": 1e-6, "iid": True, "cap": "privacy", "reserve": 0.9}
 
 
 @cache
@@ -48,6 +51,8 @@ def open_mode(mode, where):
             return Holdout(TRUTH, incumbent=submission(MOST), **given)
         case "thresholdout":
             return Holdout(TRUTH, looks=MOST, train=TRAIN, overfits=RUNS, threshold=0.45, ledger=where)
+        case "watch":
+            return ht.Curator({"x": np.arange(CASES), "y": TRUTH}, ledger=where, **WATCHED)
         case _:
             return Leaderboard(TRUTH, submissions=MOST, rule="private ladder", moves=RUNS, ledger=where)
 
@@ -60,12 +65,16 @@ def look(mode, opened, number):
             return opened.gate(submission(number, good=loud), margin=-0.5 if loud else 0.3)
         case "thresholdout":
             return opened.score(submission(number), train=TRAIN if loud else submission(number))
+        case "watch":
+            return opened.watch(threshold=0.5, alarms=RUNS).ask(f"x >= {number}" if loud else f"x < {number}")
         case _:
             return opened.submit("team", submission(number, good=loud))
 
 
 def paid_runs(opened):
     """Return how many runs were paid for, by the ledger."""
+    if isinstance(opened, ht.Curator):
+        return sum(entry.cost > 0 for entry in opened.ledger.entries())
     return opened.ledger.spent // (opened.plan.cap_units // RUNS)
 
 
@@ -74,7 +83,7 @@ def note(seen, line):
     os.fsync(seen)
 
 
-def arm(seen, place, step):
+def arm(seen, place, step):  # noqa: C901 - each step of each kind of look
     """Have this process killed at a step of a look, counted among those that go to the ledger."""
     calls, run, watch, noise = [0], Pipeline.run, AboveThreshold.watch, sparse.Laplace.release
 
@@ -107,12 +116,16 @@ def arm(seen, place, step):
         *others, respond = fields
         return Release(*others, before_the_response(respond))
 
+    def watching_release(*fields):
+        *others, draw, respond = fields
+        return Release(*others, lambda sums: (die(STEPS[1]), draw(sums))[1], before_the_response(respond))
+
     def replacing(release, *, respond, **others):
         return replace(release, **others, respond=before_the_response(respond))
 
     Release = sparse.Release  # noqa: N806 - the class itself
     Pipeline.run, Question.__getattribute__ = running, reading
-    sparse.Release, private_gates.replace = responding, replacing
+    sparse.Release, private_gates.replace, watching.Release = responding, replacing, watching_release
     AboveThreshold.watch = lambda self: (note(seen, "run"), watch(self))[1]
     sparse.Laplace.release = lambda self, *values: (note(seen, "release"), noise(self, *values))[1]
 
@@ -124,7 +137,12 @@ def forget_names():
     def same_parts(entry, release):
         return entry.response is None and tuple(json.loads(entry.body)["parts"]) == tuple(release.parts)
 
-    pipeline.may_answer = same_parts
+    def go_on(self, index):
+        last = self.alarms - self._count_left(index)
+        return watching._OwnRun(last, "", self._above.watch(), watching.SYSTEM.generation) if last else begin(self, index)
+
+    begin = watching.QueryWatch._begin_run
+    pipeline.may_answer, watching.QueryWatch._begin_run = same_parts, go_on
 
 
 def live(where, seen, mode, place, step):
@@ -132,10 +150,11 @@ def live(where, seen, mode, place, step):
     opened = open_mode(mode, where)
     try:
         for number in range(MOST):
-            if place is None and opened._pipeline.index.draws >= CALM:
+            answered = number if mode == "watch" else opened._pipeline.index.draws
+            if place is None and answered >= CALM:
                 break
             look(mode, opened, number)
-    except ht.BudgetExceeded:
+    except (ht.BudgetExceeded, ht.RefusedError):
         pass
     opened.close()
 
@@ -152,6 +171,14 @@ def start(*life):
         finally:
             os._exit(code)
     return child
+
+
+def name_opened(opened, entry):
+    """Return the name of a run that was paid for: of a watch, what its response says, or its entry where there is none."""
+    if not isinstance(opened, ht.Curator):
+        return json.loads(entry.body)["request"].get("run")
+    told = next((json.loads(each.body) for each in opened.ledger.entries() if each.answers == entry.number), None)
+    return told[0]["id"] if told else f"unanswered {entry.number}"
 
 
 def main():
@@ -178,7 +205,7 @@ def main():
         charges = [entry for entry in opened.ledger.entries() if entry.kind == "charge" and entry.verb != "incumbent"]
         told = {"paid": paid_runs(opened), "looks": len(charges), "lives": born, "failed": failed}
         told["silent"] = [json.loads(entry.body)["request"].get("run") for entry in charges if not entry.cost]
-        told["opened"] = [json.loads(entry.body)["request"].get("run") for entry in charges if entry.cost]
+        told["opened"] = [name_opened(opened, entry) for entry in charges if entry.cost]
     sys.stdout.write(json.dumps(told))
 
 

@@ -36,6 +36,7 @@ def test_u4_a_score_is_the_mean_of_clusters(monkeypatch):
     with ht.Holdout(TRUTH[order], ids=ids[order], cluster=CLUSTERS[order], looks=20) as held:
         assert (held.plan.rows, held.facts.clusters) == (SIZES.size, SIZES.size)
         assert "1,200 cases in 200 clusters" in repr(held)
+        assert "for these 200 clusters" in held.width
         for found, expected in (
             (held.score(SAID, ids=ids), mean_of_clusters(right)),
             (held.score(SAID, ids=ids, metric="error"), 1 - mean_of_clusters(right)),

@@ -1,5 +1,6 @@
 """The gate by depth through the public calls (V1): what a yes needs, at which level, and what else is told."""
 
+import json
 import math
 import stat
 
@@ -180,6 +181,87 @@ def test_v1_an_open_gate_is_known_to_other_processes_by_its_ledger(tmp_path):
         scores.score(START)
 
 
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """A folder of the user's own, where gates are noted for other folders."""
+    monkeypatch.delenv("HOLDTRUE_GATES")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "holdtrue" / "gates"
+
+
+def folder_of(tmp_path, name):
+    place = tmp_path / name
+    place.mkdir(exist_ok=True)
+    return place / "a.ledger"
+
+
+def test_v1_an_open_gate_is_known_in_other_folders(tmp_path, state):
+    """By a note of its user's: until it has closed, no score, no second gate, on disk or in memory."""
+    gate_of(ledger=folder_of(tmp_path, "one")).close()
+    mode._GATES.clear()  # as in another process
+    with Holdout(TRUTH, looks=10, ledger=folder_of(tmp_path, "two")) as scores, Holdout(TRUTH, looks=10) as short:
+        for tell in (
+            lambda: scores.score(TRUTH),
+            lambda: short.score(TRUTH),
+            lambda: gate_of(ledger=folder_of(tmp_path, "three")),
+            gate_of,
+        ):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                tell()
+        assert scores.looks_left == short.looks_left == 10
+        with Holdout(1 - TRUTH, looks=10, ledger=folder_of(tmp_path, "four")) as others:  # the control: other cases
+            others.score(START)
+        (note,) = state.iterdir()  # the gate that was refused left none, and looks have none
+        assert set(json.loads(note.read_text())) == {"ledger", "cases", "digest"}
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (state, note)] == [0o700, 0o600]
+        with Holdout(TRUTH, ledger=folder_of(tmp_path, "one")) as same:  # one ledger, one tree
+            same.gate(TRUTH)
+            same.certify()
+        assert scores.score(TRUTH).looks_left == short.score(TRUTH).looks_left == 9
+    mode._GATES.clear()
+    with gate_of(ledger=folder_of(tmp_path, "five")) as later:  # of looks there is no note, but the closed gate told, too
+        assert later.facts.told_before
+    folder_of(tmp_path, "five").unlink()
+    with Holdout(TRUTH, looks=10) as scores:  # a gate whose ledger is gone can say nothing more
+        scores.score(START)
+    with gate_of(ledger=folder_of(tmp_path, "five")), Holdout(TRUTH, looks=10) as scores:  # another ledger at its place
+        mode._GATES.clear()
+        with pytest.raises(ht.RefusedError, match="is open"):
+            scores.score(START)
+
+
+def test_v1_gates_that_do_not_look_into_other_folders_are_two_trees(tmp_path, state, monkeypatch):
+    """The control: as it was, and as it is where the environment says so or where there is no home."""
+    gate_of(ledger=folder_of(tmp_path, "one")).close()
+    monkeypatch.setenv("HOLDTRUE_GATES", "off")
+    for name in ("two", "three"):
+        mode._GATES.clear()
+        with gate_of(ledger=folder_of(tmp_path, name)) as gate:
+            assert gate.gate(winning(80, 10))
+        assert len(list(state.iterdir())) == 1
+        monkeypatch.setenv("HOLDTRUE_GATES", "")
+        monkeypatch.setenv("XDG_STATE_HOME", "relative")  # as the standard says, it is then as if it were not set
+        monkeypatch.setenv("HOME", "/proc/nowhere")
+
+
+@pytest.mark.usefixtures("state")
+def test_v1_a_ledger_of_two_names_is_one_tree(tmp_path):
+    """A gate that is opened by another path to the same file is no second gate."""
+    gate_of(ledger=folder_of(tmp_path, "one")).close()
+    mode._GATES.clear()
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    with Holdout(TRUTH, ledger=tmp_path / "two" / "a.ledger") as same:
+        assert same.gate(winning(80, 10))
+
+
+def test_v1_a_damaged_note_is_passed_over(tmp_path, state):
+    state.mkdir(parents=True)
+    for name, text in {"a": "{", "b": "[]", "c": '{"ledger": 3}', "d": '{"ledger": "/nowhere/x", "cases": 1000}'}.items():
+        (state / f"{name}.json").write_text(text)
+    with gate_of(ledger=folder_of(tmp_path, "one")) as gate:
+        assert gate.gate(winning(80, 10))
+
+
 def test_v1_gates_of_one_postgresql_database_know_of_one_another(postgres):  # noqa: F811 - the fixture
     """Ledgers in schemas of their own: a second gate, or a score, on the cases of an open gate is refused."""
     first, second, third, fourth = (postgres.schema() for _ in range(4))
@@ -209,6 +291,17 @@ def test_v1_gates_that_do_not_look_for_others_in_postgresql_are_two_trees(postgr
         mode._GATES.clear()
         with gate_of(ledger=postgres.schema()) as second:
             assert not second.facts.told_before
+
+
+@pytest.mark.usefixtures("state")
+def test_v1_a_gate_in_a_folder_is_known_to_ledgers_in_postgresql(postgres, tmp_path):  # noqa: F811 - the fixture
+    gate_of(ledger=folder_of(tmp_path, "one")).close()
+    mode._GATES.clear()  # as in another process
+    with (
+        Holdout(TRUTH, looks=10, ledger=postgres.schema()) as scores,
+        pytest.raises(ht.RefusedError, match="is open"),
+    ):
+        scores.score(TRUTH)
 
 
 RESTS = "if submissions do not depend on what these cases told before"

@@ -319,12 +319,19 @@ def test_a_holdout_says_what_is_left_and_how_wide_it_is_without_a_look(tmp_path)
     with ht.Holdout(truth, looks=200, ledger=tmp_path / "a.ledger") as scores:
         assert (
             scores.width
-            == "±0.36 per score for these 1,200 cases; 161,136 cases would give ±0.03; a gate with 10 yes gives ±0.13"
+            == "±0.36 per score for these 1,200 cases; 161,136 cases would give ±0.03; a gate with 10 yes gives ±0.13; "
+            "200 submissions fixed together, before any score is told, are within ±0.061 by any tool"
         )
         scores.score(truth)
         told = scores.budget
         assert (told.looks_left, told.yes_left, told.private, told.unit) == (199, None, True, "mu squared")
-        assert str(told).startswith("scores: 199 of 200 looks left; ±0.36 per score")
+        shown = str(told).splitlines()
+        assert shown[:2] == ["      mode  scores", "     looks  199 of 200 left"]
+        assert shown[2].startswith("     width  ±0.36 per score")
+        assert shown[3].startswith("   privacy  ")
+        assert "<td>199 of 200 left</td>" in told._repr_html_()
+        assert told.to_frame().looks_left.tolist() == [199]
+        assert scores.history.to_frame().verb.tolist() == ["score"]
         assert [line.verb for line in scores.history] == ["score"]
         scores.report(tmp_path / "a.html")
         assert "differentially private" in (tmp_path / "a.html").read_text(encoding="utf-8")

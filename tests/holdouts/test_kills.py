@@ -16,7 +16,7 @@ from holdouts.looking import CALM, LOOKS_OF_A_RUN, RUNS, STEPS
 from ledgers.conftest import quick  # noqa: F401 - a fixture: a folder in memory, since no disk is tested here
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
-MODES = ("private gate", "thresholdout", "private ladder")
+MODES = ("private gate", "thresholdout", "private ladder", "watch")
 WORKERS = (2, 4)
 STORES = ("sqlite", "postgresql")
 LOOKS = int(os.environ.get("HOLDTRUE_LOOKS", "400"))
@@ -60,6 +60,9 @@ def test_p3_runs_drawn_never_exceed_runs_paid_whatever_is_killed(request, quick,
 
 @pytest.mark.parametrize("mode", MODES)
 def test_looks_named_as_before_are_answered_with_runs_that_nobody_paid_for(quick, mode):  # noqa: F811
-    """The control: named by the submission alone, a look that was charged 0 is answered with a new threshold."""
+    """The control: named by the submission alone, a look that was charged 0 is answered with a new threshold.
+
+    A watch goes on with the run that another process paid for.
+    """
     told, seen = watched(str(quick / "before.ledger"), quick, mode, 2, "before")
     assert seen["run"] > told["paid"]

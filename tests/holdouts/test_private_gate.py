@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -67,6 +68,17 @@ def test_v1_4_the_smaller_margin_is_taken_by_public_numbers():
     shown = ht.plan_holdout(cases=500, looks=LOOKS, yes=YES, private=True, epsilon=4, delta=1e-6)
     assert shown["private gate"].alpha == pytest.approx(0.142 + 0.09, abs=3e-3)
     assert "private=True, epsilon=4, delta=1e-06" in shown["private gate"].opened
+
+
+@pytest.mark.parametrize("terms", [{}, {"epsilon": 4}, {"epsilon": 4, "delta": 1e-6}])
+def test_the_width_of_a_private_gate_is_at_its_own_privacy(terms):
+    with ht.Holdout(np.arange(1200) % 5 == 0, looks=LOOKS, yes=YES, private=True, **terms) as gate:
+        needed = int(re.search(r"([\d,]+) cases would give ±0.03", gate.width)[1].replace(",", ""))
+    widths = [
+        ht.plan_holdout(cases=cases, looks=LOOKS, yes=YES, private=True, **terms)["private gate"].alpha
+        for cases in (needed, needed * 9 // 10)
+    ]
+    assert widths[0] <= 0.03 < widths[1]
 
 
 def test_v1_4_wins_minus_wins_needed_move_by_at_most_one_with_a_case():
@@ -269,9 +281,11 @@ def test_a_look_that_can_be_no_yes_is_a_no_that_costs_nothing(tmp_path):
         with Holdout(TRUTH, looks=LOOKS, yes=YES, incumbent=start, ledger=path, **terms) as gate:
             said = gate.gate(few)
             assert (said.yes, said.looks_left, said.yes_left, said.certificate.cost) == (False, LOOKS, YES, 0)
+            assert said.free
             assert "not even winning all 5 cases" in said.claim
             assert gate.gate(few).repeated
-            assert gate.gate(right(0.9, 1)).looks_left == LOOKS - 1
+            charged = gate.gate(right(0.9, 1))
+            assert (charged.looks_left, charged.free) == (LOOKS - 1, False)
             gate.close()
         assert ht.audit_ledger(path).breaches == ()
         shutil.rmtree(tmp_path / "holdtrue.gates")

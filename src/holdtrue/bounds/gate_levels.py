@@ -28,6 +28,7 @@ __all__ = [
     "BOUND_STEPS",
     "VALUE_UNIT",
     "GateNoise",
+    "bet_on_wins",
     "bet_surplus",
     "betting_end",
     "betting_tail",
@@ -185,6 +186,13 @@ def betting_tail(
     mean = float(grown.mean()) if planned is None else float(grown[:-1].mean() + grown[-1]) / 2
     wealth = top + math.log(mean) - (float(often.sum()) + 16) * _TERM_ERROR
     return min(0.0, -wealth)
+
+
+def bet_on_wins(wins: npt.NDArray[np.int64], differing: npt.NDArray[np.int64]) -> Floats:
+    """Return what betting at margin 0 makes of 1, for plans: not rounded for decisions (V1.2)."""
+    won, lost = np.log1p(_BETS), np.log1p(-_BETS)
+    grown: Floats = np.exp(np.minimum(np.outer(wins, won) + np.outer(differing - wins, lost), _LONGEST)).mean(axis=1)
+    return grown
 
 
 def betting_end(values: npt.ArrayLike, *, level: float, least: float = -1.0, planned: float | None = None) -> float:

@@ -1,4 +1,4 @@
-"""What runs of above threshold promise: the reusable holdout, and the private gate and ladder (T10, S3, S4).
+"""What runs of above threshold promise: watches, the reusable holdout, the private gate and ladder (T10, S3, S4, V2.1).
 
 A run compares one sum after another with a noisy threshold; the first above it is released with noise, and the next run
 begins. Where every case has a query of its own, as in scores, the shift from these cases to the truth is that of T6b, not
@@ -16,7 +16,7 @@ from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, 
 from holdtrue.exact import ROUNDING, Number, count, positive, probability, round_down, round_up
 
 _MOST_EXACT = 256
-_RELEASED_SHARE, _OVERSHOOT = 0.1, 4.1
+_RELEASED_SHARE, _OVERSHOOT, _ONE_SIDED_OVERSHOOT = 0.1, 4.1, 2.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ def _highest_threshold(runs: int) -> float:
     return round_up(1 - Fraction(1, 2**runs * (2 * runs + 1)) + sum(terms))
 
 
-def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Number) -> SparseVectorBound:
+def above_threshold(  # noqa: PLR0913 - the numbers of T10
+    rows: int, *, looks: int, runs: int, scale: Number, beta: Number, one_sided: bool = False
+) -> SparseVectorBound:
     """Return what silent answers of above threshold are worth beyond its threshold, and what released scores are (S3, S4).
 
     At most ``runs`` = B thresholds have noise of scale 2 s, at most ``looks`` = k comparisons noise of scale 4 s, at most B
@@ -64,12 +66,18 @@ def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Nu
     gap = tanh(epsilon/4) + delta(epsilon)/beta by T6b at the best of pure epsilon, mu and rho. Each run and each release is
     e-DP with e = 1/(s rows), so the whole costs epsilon = 2 B e, rho = 2 B e tanh(e/2) and
     mu^2 = 2 B (2 Phi^-1(sigmoid(e)))^2 (T10, after Dwork et al. 2015). Needs: every threshold ever drawn counted as a run.
+
+    ``one_sided``: both noises are exponential, of the same scales and never below 0, at the same cost (V2.1). Then silence
+    depends on the largest of B thresholds alone: its box is 2 s ln(B / beta) for any number of looks, and what all boxes are
+    exceeded by in the mean is 2.1 s beta.
     """
     number, most, spread = count("looks", looks), count("runs", runs), round_up(positive("scale", scale))
     failure = round_down(probability("beta", beta))
     silent = max(0.0, 4 * (math.log(number * highest_threshold(most) / 2) - math.log(failure)))
+    silent = 2 * (math.log(most) - math.log(failure)) if one_sided else silent
     released = math.log(most / _RELEASED_SHARE) - math.log(failure)
-    return _bound(rows, runs=most, scale=spread, boxes=(silent + _OVERSHOOT, released + _OVERSHOOT), beta=failure)
+    over = _ONE_SIDED_OVERSHOOT if one_sided else _OVERSHOOT
+    return _bound(rows, runs=most, scale=spread, boxes=(silent + over, released + over), beta=failure)
 
 
 def one_sided_boxes(
@@ -92,10 +100,14 @@ def one_sided_boxes(
     return (silent + added) * ROUNDING, (alarm + added) * ROUNDING
 
 
-def above_threshold_alpha(rows: int, *, looks: int, runs: int, beta: Number) -> SparseVectorBound:
-    """Return the noise that makes the half-width of silent answers in :func:`above_threshold` smallest."""
-    bound = partial(above_threshold, rows, looks=looks, runs=runs, beta=beta)
-    return _narrowest(bound, lambda found: found.alpha, rows, runs)
+def above_threshold_alpha(rows: int, *, looks: int, runs: int, beta: Number, one_sided: bool = False) -> SparseVectorBound:
+    """Return the noise that makes the half-width of silent answers in :func:`above_threshold` smallest.
+
+    With one-sided noise, where the half-width does not count looks: that and :func:`ladder_step` together, the threshold
+    which noise by itself seldom passes.
+    """
+    bound = partial(above_threshold, rows, looks=looks, runs=runs, beta=beta, one_sided=one_sided)
+    return _narrowest(bound, lambda found: found.alpha + one_sided * ladder_step(looks, scale=found.scale), rows, runs)
 
 
 def private_ladder(cases: int, *, moves: int, scale: Number, beta: Number) -> SparseVectorBound:
@@ -112,7 +124,8 @@ def private_ladder(cases: int, *, moves: int, scale: Number, beta: Number) -> Sp
 def ladder_step(submissions: int, *, scale: float) -> float:
     """Return by how much a submission must beat a private ladder's score: 4 s ln k.
 
-    Noise of scale 4 s takes one in 2 k past it that is no better. It is a matter of use: any step is valid.
+    Noise of scale 4 s takes one in 2 k past it that is no better, or two in 3 k where it is one-sided. It is a matter of
+    use: any step is valid.
     """
     return 4 * scale * math.log(max(2, submissions))
 

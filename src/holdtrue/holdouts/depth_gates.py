@@ -274,9 +274,9 @@ class DepthGate(Gate):
                 int(look.request["differing"]), level=level, cases=cases, margin=verdict.margin, planned=self.planned_bet
             )
         claim = self._claim_yes(look, sure) if verdict.yes else self._claim_no(look, end)
-        return replace(
-            verdict, gain=gain, at_level=math.exp(-level), needs=UNSET if needed is None else needed, claims=claim
-        )
+        free = UNSET if is_look(look) else True
+        needs = UNSET if needed is None else needed
+        return replace(verdict, gain=gain, at_level=math.exp(-level), needs=needs, claims=claim, costs_nothing=free)
 
     def _claim_yes(self, look: Look, sure: float) -> str:
         margin = proved_bound(look)

@@ -219,7 +219,9 @@ class Gate(Mode[Verdict]):
     def _plan_vacuous(self, given: Submission, part: str, met: str | None, against: Question | None) -> PlannedLook:
         """Return the release of a no that follows from public numbers: nothing is measured, and no look is charged."""
         plain = self._release(given, part, met, against)
-        free = replace(plain, request=plain.request | {_VACUOUS: True}, cost=0, draws=0, draw=lambda _: [0, 0])
+        free = msgspec.structs.replace(
+            plain, request=plain.request | {_VACUOUS: True}, cost=0, draws=0, draw=lambda _: [0, 0]
+        )
         return PlannedLook(free, list)
 
     def plan_new(self, given: Submission, part: str, met: str | None, against: Question | None) -> PlannedLook:

@@ -14,6 +14,7 @@ from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.counted_gates import CountedGate
 from holdtrue.holdouts.depth_gates import DepthGate
 from holdtrue.holdouts.gating import Gate
+from holdtrue.holdouts.held_curators import were_told
 from holdtrue.holdouts.mode import Transcript, name_of
 from holdtrue.holdouts.open_gates import was_told
 from holdtrue.holdouts.private_gates import PrivateDepthGate
@@ -92,7 +93,7 @@ class Holdout:
         given |= {"private": private, "epsilon": epsilon, "delta": delta, "threshold": threshold, "tolerance": tolerance}
         given |= {"tells": tells, "gain": gain, "discordant": discordant}
         terms = HoldoutTerms(**given, reserve=reserve, metric=metric, unseen=unseen)  # type: ignore[arg-type]  # checked there
-        self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path, was_told=was_told)
+        self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path, was_told=_was_told)
         self._store = store_beside(self.path, "submissions")
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         if self.facts.mode in ("scores", "rounding"):
@@ -412,8 +413,12 @@ class Holdout:
         state = "closed" if self._pipeline.closed else "durable" if self._pipeline.ledger.durable else "not durable"
         kept = "private" if self.facts.private else "not private"
         number = f"{self._cases.number:,} cases" + (f" in {self._cases.units:,} clusters" if self.facts.clusters else "")
-        looks = f"{self.facts.looks:,} looks by {self.facts.mode} within ±{self.plan.alpha:.2g}"
+        looks = f"{self.facts.looks:,} looks by {self.facts.mode} within ±{self.plan.alpha:.3f}"
         return f"<Holdout of {number}; {looks}, {kept}; ledger {state}>"
+
+
+def _was_told(cases: Cases, ledger: str | None) -> bool:
+    return was_told(cases, ledger) or were_told(cases)
 
 
 def _public_name(name: str | None, results: object, key: str | None) -> str | None:

@@ -1,13 +1,14 @@
 """What the ledger of a holdout tells by itself: looks left, width, and a report. No case is needed, and no look is spent."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace as modify
 
 from msgspec.structs import replace
 
 from holdtrue.codec import convert, decode
 from holdtrue.curator.answer_index import AnswerIndex
-from holdtrue.curator.history import Line, history_of
+from holdtrue.curator.history import Line, Page, history_of, history_page
 from holdtrue.exact import UNIT, amount
 from holdtrue.holdouts.mode import Transcript
 from holdtrue.holdouts.open_gates import count_looks
@@ -18,7 +19,7 @@ from holdtrue.planning.plans import Plan
 from holdtrue.records import Listing
 from holdtrue.reports import html_report
 
-__all__ = ["list_looks", "make_report", "read_budget"]
+__all__ = ["list_looks", "make_report", "read_budget", "read_looks"]
 
 
 def read_budget(ledger: Ledger) -> HoldoutBudget:
@@ -49,12 +50,20 @@ def read_budget(ledger: Ledger) -> HoldoutBudget:
 
 def list_looks(ledger: Ledger) -> Listing[Line]:
     """Return a line for every charge, oldest first; where no privacy is kept, what it cost is in looks."""
-    facts = json.loads(ledger.terms.card)["holdout"]
-    lines = history_of(ledger)
-    if facts["private"]:
-        return lines
-    in_looks = [(round(line.cost * UNIT.denominator), round(line.spent * UNIT.denominator)) for line in lines]
-    return Listing(modify(line, cost=cost, spent=spent) for line, (cost, spent) in zip(lines, in_looks, strict=True))
+    return Listing(_count_in_looks(ledger, history_of(ledger)))
+
+
+def read_looks(ledger: Ledger, *, before: int | None = None, limit: int = 100, analyst: str | None = None) -> Page:
+    """Return the newest charges, or the newest before an entry, as :func:`list_looks` has them; of one analyst if named."""
+    page = history_page(ledger, before=before, limit=limit, analyst=analyst)
+    return modify(page, lines=tuple(_count_in_looks(ledger, page.lines)))
+
+
+def _count_in_looks(ledger: Ledger, lines: Iterable[Line]) -> list[Line]:
+    if json.loads(ledger.terms.card)["holdout"]["private"]:
+        return list(lines)
+    looks = UNIT.denominator
+    return [modify(line, cost=round(line.cost * looks), spent=round(line.spent * looks)) for line in lines]
 
 
 def make_report(ledger: Ledger, *, title: str) -> str:

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from holdtrue.holdouts.open_gates import Notes
 
 __all__ = [
-    "NOTES",
+    "OPEN_ELSEWHERE",
     "BestSoFar",
     "Look",
     "Mode",
@@ -43,7 +45,9 @@ __all__ = [
     "Submission",
     "Told",
     "Transcript",
+    "find_open_gates",
     "name_of",
+    "note_folders",
     "request_id_of",
     "used_up",
     "was_told_here",
@@ -53,8 +57,23 @@ Told = TypeVar("Told", Score, Verdict)
 _GATES: "WeakSet[Mode[Any]]" = WeakSet()  # those of this process; others with other ledgers cannot be seen from here
 _LOOKED: "WeakSet[Mode[Any]]" = WeakSet()  # those of this process that had a look
 _GATES_LOCK = Lock()
-NOTES = "holdtrue.gates"
-"""The folder, beside ledgers, where it is noted which of them are of the same cases."""
+OPEN_ELSEWHERE = (
+    "a gate on these cases is open under another ledger: until it has closed, nothing else about them is told; ask that "
+    "gate, or certify its incumbent, which closes it; if these are other cases, give them other ids"
+)
+
+
+def note_folders(ledger: Path | None) -> list[Path]:
+    """Return where it is noted which ledgers are of the same cases: beside one that is a file, and a folder of its user.
+
+    The user's is left out where there is no home, and where the environment has ``HOLDTRUE_GATES=off``.
+    """
+    folders = [] if ledger is None else [ledger.parent / "holdtrue.gates"]
+    if os.environ.get("HOLDTRUE_GATES", "") != "off":
+        with suppress(RuntimeError):
+            state = Path(os.environ.get("XDG_STATE_HOME", ""))
+            folders.append((state if state.is_absolute() else Path.home() / ".local/state") / "holdtrue/gates")
+    return folders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,10 +140,22 @@ def used_up(words: str, unit: str) -> BudgetExceeded:
 
 def was_told_here(cases: Cases) -> bool:
     """Return whether a holdout that this process has open had a look at these cases."""
+    return bool(_find_open(_LOOKED, cases, but=""))
+
+
+def find_open_gates(cases: int) -> "list[Mode[Any]]":
+    """Return the gates over this many cases that this process has open, whether or not they may still say yes."""
     with _GATES_LOCK:
-        others = [mode for mode in _LOOKED if not mode.pipeline.closed and mode.cases.number == cases.number]
+        return [gate for gate in _GATES if not gate.pipeline.closed and gate.cases.number == cases]
+
+
+def _find_open(modes: "WeakSet[Mode[Any]]", cases: Cases, *, but: str) -> "list[Mode[Any]]":
+    """Return those that are open on these cases in this process, but not under the ledger with a key."""
+    with _GATES_LOCK:
+        others = [mode for mode in modes if not mode.pipeline.closed and mode.cases.number == cases.number]
+    others = [mode for mode in others if mode.pipeline.ledger.terms.key != but]
     known = cases.identify() if others else None
-    return known is not None and any(mode.cases.identify() == known for mode in others)
+    return [mode for mode in others if known is not None and mode.cases.identify() == known]
 
 
 class Mode(ABC, Generic[Told]):
@@ -139,6 +170,8 @@ class Mode(ABC, Generic[Told]):
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
         self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
         self.transcript = Transcript(pipeline.ledger)
+        self._file = path if pipeline.ledger.durable and (path := Path(pipeline.ledger.store.where)).is_file() else None
+        self._folders = note_folders(self._file)
         pipeline.index.follow()  # whoever opens a ledger that is used up is told so at the first look
 
     @abstractmethod
@@ -183,25 +216,28 @@ class Mode(ABC, Generic[Told]):
         What a gate promises rests on it. Two gates on one set of cases are one tree, so they are one ledger. A gate is noted
         before others are looked for: of two that open at once, one at least finds the other.
         """
+        from holdtrue.holdouts.held_curators import hold_curators
+
+        with _GATES_LOCK:
+            _GATES.add(self)
+        hold_curators(self.cases)
         made = self._note_cases(gate=True)
         try:
             self._refuse_beside_gate()
-            if made and not self.facts.told_before and not self.pipeline.index.draws:
-                self._refuse_told()
+            if not self.facts.told_before and not self.pipeline.index.draws:
+                self._refuse_told(noted=made)
         except RefusedError:
-            if self._notes is not None:
-                if made:
-                    self._notes.remove("json")
-                self._notes.close()
+            with _GATES_LOCK:
+                _GATES.discard(self)
+            if made:
+                self._notes.remove("json")
+            self._notes.close()
             raise
-        with _GATES_LOCK:
-            _GATES.add(self)
 
     def _note_cases(self, *, gate: bool) -> bool:
         from holdtrue.holdouts.open_gates import note_cases
 
-        key = self.pipeline.ledger.terms.key
-        return self._notes is not None and note_cases(self._notes, key, self.cases, gate=gate)
+        return note_cases(self._notes, self.pipeline.ledger.terms.key, self.cases, gate=gate)
 
     def _note_look(self) -> None:
         """Note, before the first look of this object, that something is told of these cases."""
@@ -211,24 +247,22 @@ class Mode(ABC, Generic[Told]):
         if not noted:
             self._note_cases(gate=False)
 
-    def _refuse_told(self) -> None:
+    def _refuse_told(self, *, noted: bool) -> None:
         """Refuse a new gate where others told of its cases since its terms were fixed, which say that nobody had."""
+        from holdtrue.holdouts.held_curators import were_told
         from holdtrue.holdouts.open_gates import find_told
 
-        if self._notes is not None and find_told(self._notes, self.cases):
+        if were_told(self.cases) or (noted and find_told(self._notes, self.cases)):
             message = "another ledger told of these cases while this gate was opened; open the gate under a new ledger"
             raise RefusedError(message)
 
     @cached_property
-    def _notes(self) -> "Notes | None":
-        """Return where gates are noted whose ledgers are files in the same folder, or in the same database."""
+    def _notes(self) -> "Notes":
+        """Return where gates are noted: beside ledgers that are files or in the same database, and in the user's folder."""
         from holdtrue.holdouts.open_gates import DatabaseNotes, FolderNotes
 
-        store = self.pipeline.ledger.store
-        if not self.pipeline.ledger.durable:
-            return None
-        url = getattr(store, "url", None)
-        return DatabaseNotes(url) if url else FolderNotes(Path(store.where)) if Path(store.where).is_file() else None
+        url = getattr(self.pipeline.ledger.store, "url", None)
+        return DatabaseNotes(url) if url else FolderNotes(self._file)
 
     def close(self) -> None:
         """Let go of the ledger, and of where gates are noted."""
@@ -239,27 +273,18 @@ class Mode(ABC, Generic[Told]):
 
     def _refuse_beside_gate(self) -> None:
         """Refuse whatever is told of cases on which another ledger has an open gate."""
-        with _GATES_LOCK:
-            others = [gate for gate in _GATES if not gate.pipeline.closed and gate.cases.number == self.cases.number]
-        key = self.pipeline.ledger.terms.key
-        others = [gate for gate in others if gate.pipeline.ledger.terms.key != key]
-        mine = self.cases.identify() if others else None
-        here = mine is not None and any(gate.cases.identify() == mine and gate.looks_left for gate in others)
-        if here or self._is_noted_elsewhere():
-            message = (
-                "a gate on these cases is open under another ledger: until it has closed, nothing else about them is told; "
-                "ask that gate, close it with certify(), or give ids= if these are other cases"
-            )
-            raise RefusedError(message)
+        others = _find_open(_GATES, self.cases, but=self.pipeline.ledger.terms.key)
+        if any(gate.looks_left for gate in others) or self._is_noted_elsewhere():
+            raise RefusedError(OPEN_ELSEWHERE)
 
     def _is_noted_elsewhere(self) -> bool:
-        """Return whether a ledger in the same folder or database has an open gate on these cases, in whatever process."""
-        store, notes = self.pipeline.ledger.store, self._notes
-        if notes is None or not (hasattr(store, "url") or any((Path(store.where).parent / NOTES).glob("*.json"))):
+        """Return whether another ledger that is noted has an open gate on these cases, in whatever process."""
+        noted = (any(folder.glob("*.json")) for folder in self._folders)
+        if not hasattr(self.pipeline.ledger.store, "url") and not any(noted):
             return False  # no gate at all: notes of looks have another ending
         from holdtrue.holdouts.open_gates import find_open_gate
 
-        return find_open_gate(notes, self.cases)
+        return find_open_gate(self._notes, self.cases) is not None
 
     def run(self, planned: PlannedLook, request_id: str, *, bound: bool = False, analyst: str | None = None) -> Response:
         """Return the response to a planned look: the stored one, or one that is paid for once, whoever asks for it.

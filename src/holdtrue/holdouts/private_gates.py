@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdtrue.accounting.closed_forms import smallest
 from holdtrue.bounds.gate_levels import VALUE_UNIT, bet_surplus, threshold_tail, wins_table

@@ -5,12 +5,13 @@ import math
 from msgspec import UNSET, Struct, UnsetType, field
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.records import Answer, Certificate, Interval, Tagged
+from holdtrue.records import Answer, Certificate, FactTable, Interval, Tagged
 
 __all__ = ["FRESH", "THESE", "HoldoutBudget", "Place", "Score", "Verdict"]
 
 FRESH = "fresh cases"
 THESE = "these cases with fresh labels"
+_NAMES = {"cases": "score", "hits": "share right"}
 
 
 class Score(Answer, frozen=True):
@@ -30,7 +31,7 @@ class Score(Answer, frozen=True):
     @property
     def sentence(self) -> str:
         """Return in plain words what may be concluded."""
-        words = f"{self.metric} {self.value:.4f}: "
+        words = f"{_NAMES.get(self.metric, self.metric)} {self.value:.4f}: "
         if self.interval is None:
             words += f"no interval, {self.reason}"
         else:
@@ -71,6 +72,7 @@ class Verdict(Tagged, frozen=True):
     at_level: float | UnsetType = field(default=UNSET, name="level")
     needs: int | UnsetType = field(default=UNSET, name="wins_needed")
     claims: str | UnsetType = field(default=UNSET, name="claim")
+    costs_nothing: bool | UnsetType = field(default=UNSET, name="free")
 
     @property
     def level(self) -> float | None:
@@ -81,6 +83,11 @@ class Verdict(Tagged, frozen=True):
     def wins_needed(self) -> int | None:
         """Return in how many of the differing cases it had to be right for a yes, where they are public."""
         return self.needs if isinstance(self.needs, int) else None
+
+    @property
+    def free(self) -> bool:
+        """Return whether it is a no by public numbers alone, for which no look was charged."""
+        return self.costs_nothing is True
 
     @property
     def claim(self) -> str | None:
@@ -117,7 +124,7 @@ def _looks(number: int) -> str:
     return "1 look" if number == 1 else f"{number:,} looks"
 
 
-class HoldoutBudget(Struct, frozen=True):
+class HoldoutBudget(FactTable, Struct, frozen=True):
     """What a holdout may still tell, read off its ledger alone: no case is needed, and no look is spent.
 
     ``yes`` and ``yes_left`` are None unless it is a gate; a charge without an answer counts as a yes. ``width`` says how
@@ -153,10 +160,13 @@ class HoldoutBudget(Struct, frozen=True):
         """Return 0: looks are all that a holdout pays for."""
         return 0.0
 
-    def __str__(self) -> str:
-        yes = "" if self.yes is None else f", {self.yes_left:,} of {self.yes:,} yes left"
-        closed = "; closed" if self.closed else ""
-        return f"{self.mode}: {self.looks_left:,} of {_looks(self.looks)} left{yes}{closed}; {self.width}"
+    def list_facts(self) -> dict[str, str]:
+        """Return the budget in words."""
+        closed = "; it is closed" if self.closed else ""
+        facts = {"mode": self.mode, "looks": f"{self.looks_left:,} of {self.looks:,} left{closed}"}
+        facts |= {} if self.yes is None else {"yes": f"{self.yes_left:,} of {self.yes:,} left"}
+        kept = f"{self.spent:.4g} of {self.cap:.4g} {self.unit} spent" if self.private else "none is kept"
+        return facts | {"width": self.width, "privacy": kept}
 
 
 class Place(Struct, frozen=True):

@@ -7,7 +7,6 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from holdtrue.bounds.transcripts import check_cells, check_passes, guess_and_check_level, rounding_width
-from holdtrue.bounds.transfer import position_interval
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import InsufficientSamples, IntegrityError, InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
@@ -42,12 +41,9 @@ def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[floa
     if plan.transfer is None or plan.side != "both":
         message = "the ledger's plan has no transfer theorem for both ends: it is not one of a scoring holdout"
         raise IntegrityError(message)
-    frozen, most = plan.transfer, asked.ceiling / grid
-    clipped = min(max(total, 0), asked.ceiling) / grid
-    numbers = {"noise": frozen.noise, "epsilon": frozen.epsilon, "slack": frozen.slack}
-    low, high = position_interval(clipped, **numbers)
-    missing, _ = position_interval(most - clipped, **numbers)
-    return asked.score(low * grid), asked.score(min(high, most - missing + 2.0**-48) * grid)
+    ceiling = asked.ceiling
+    low, high = plan.interval_below(min(max(total, 0), ceiling) / grid, most=ceiling / grid)
+    return asked.score(low * grid), asked.score(high * grid)
 
 
 class Scoring(Mode[Score]):
@@ -60,7 +56,7 @@ class Scoring(Mode[Score]):
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
         super().__init__(cases, facts, plan, pipeline)
-        self._grid = cases.grid
+        self._grid, self._near = cases.grid, plan.sample_alpha * cases.grid
         self.mechanism = Gaussian(sigma=Fraction(plan.sigma) * cases.grid, sensitivity=1 << BITS)
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
@@ -108,9 +104,8 @@ class Scoring(Mode[Score]):
 
     def _answer(self, asked: Question, drawn: int, certificate: Certificate) -> Answer:
         grid, sure = self._grid, 1 - self.plan.beta
-        near = self.plan.sample_alpha * grid
         ends = ends_of(asked, drawn, plan=self.plan, grid=grid)
-        rows = Interval(asked.score(drawn - near), asked.score(drawn + near), sure, "sample")
+        rows = Interval(asked.score(drawn - self._near), asked.score(drawn + self._near), sure, "sample")
         return Answer(asked.score(drawn), Interval(*ends, sure, "population"), rows, certificate)
 
 

@@ -1,4 +1,4 @@
-"""Runs of above threshold on a ledger: the private gate and the reusable holdout, Thresholdout (T10).
+"""Runs of above threshold on a ledger: the private gate and the reusable holdout, Thresholdout (T10, V2.1).
 
 A run draws a noisy threshold once and compares with it until something is above; then one noisy number is released and the
 next run begins. A run is paid for when its threshold is drawn, its release with it, so silent answers cost nothing more. A
@@ -20,7 +20,7 @@ from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, Told, request_id_of, used_up
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.submissions import Question
-from holdtrue.holdouts.terms import Facts
+from holdtrue.holdouts.terms import ONE_SIDED, Facts
 from holdtrue.ledgers import Entry, read_charge
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
@@ -88,7 +88,7 @@ class Runs(Mode[Told]):
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
         super().__init__(cases, facts, plan, pipeline)
         each, unit = 1 / (Fraction(facts.scale or 1) * cases.number), 1 << BITS
-        self._above = AboveThreshold(epsilon=each, sensitivity=unit)
+        self._above = AboveThreshold(epsilon=each, sensitivity=unit, one_sided=facts.noise == ONE_SIDED)
         self._noise = Laplace(epsilon=each, sensitivity=unit)
         self._cost = 2 * units_up(each)
         self._most = plan.cap_units // self._cost
@@ -174,8 +174,8 @@ class Thresholdout(Runs[Score]):
 
     Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, and every score of the
     holdout within the smaller width of released ones, at once, if the training cases are independent of the holdout; only
-    the holdout is protected (S3, S4). A threshold of its own is as public as the
-    question, and may be chosen like it; the interval is wider by it.
+    the holdout is protected (V2.1, S4; S3 in ledgers created before noise was one-sided). A threshold of its own is as
+    public as the question, and may be chosen like it; the interval is wider by it.
     """
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:

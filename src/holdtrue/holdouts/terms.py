@@ -58,6 +58,7 @@ from holdtrue.planning.plans import Plan
 from holdtrue.requests import HoldoutTerms
 
 __all__ = [
+    "ONE_SIDED",
     "Facts",
     "counting_plan",
     "facts_and_plan",
@@ -71,9 +72,11 @@ __all__ = [
     "widen_for_rounding",
 ]
 
+ONE_SIDED = "one-sided"
+"""How a reusable holdout says that no noise of its runs is below 0."""
 _GATE = "levels of a gate by depth (V1)"
 _PRIVATE_GATE = "levels of a gate by depth, and noise (V1.4)"
-_SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
+_SPARSE = "above threshold with one-sided noise and transfer, one beta, by position (V2.1, S1, T6b)"
 _CHECK = "guess and check (T12)"
 _ROUNDED = "description length, by look (T9, S5)"
 _LARGEST_BET = Fraction(98, 100)
@@ -91,7 +94,8 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     gate tells besides yes and no. ``bet``: the bet that a gate plans with besides those it always has.
     ``told_before``: other ledgers had looks at these cases when a gate was opened, as far as that is noted. ``noise``: by
     which rule a private gate by depth has its noise, ``extra``: by how many cases more than without noise a yes must be
-    safe, ``beta_levels``: what of beta its levels have (V1.4).
+    safe, ``beta_levels``: what of beta its levels have (V1.4). A reusable holdout's noise is "one-sided" (V2.1); without a
+    word, as in ledgers created before, it is on both sides.
     """
 
     mode: str
@@ -140,7 +144,11 @@ def say_width(facts: Facts, plan: Plan) -> str:
     """Return in one sentence how wide what a holdout tells is, and what would be narrower: from public numbers. Free."""
     given: dict[str, Any] = {"cases": plan.rows, "looks": facts.looks, "yes": facts.yes, "beta": facts.beta}
     alpha = plan.position_alpha if facts.mode == "scores" else plan.alpha
-    return describe_width(facts.mode, **given, alpha=alpha or plan.alpha, tells=facts.tells or None)
+    given |= {"tells": facts.tells or None, "pairs": bool(facts.pairs) or not facts.rule}
+    if facts.noise in ("gaussian", "sparse vector"):
+        given |= {"epsilon": facts.epsilon, "delta": facts.delta}
+    found = describe_width(facts.mode, **given, alpha=alpha or plan.alpha)
+    return found.replace(" cases", " clusters") if facts.clusters else found
 
 
 def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | None:
@@ -187,9 +195,16 @@ def scoring_plan(  # noqa: PLR0913 - the public numbers of a plan
     cases: int, *, looks: int, beta: Number, epsilon: Number | None, delta: Number | None, reserve: Number
 ) -> Plan:
     """Return the plan for full scores by Gaussian noise on a GDP ledger (T5)."""
-    return plan(
-        rows=cases, queries=looks, beta=beta, epsilon=epsilon, delta=delta, reserve=reserve, bits=BITS, cap="validity"
-    )
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "reserve": reserve, "bits": BITS, "cap": "validity"}
+    try:
+        return plan(rows=cases, queries=looks, beta=beta, **given)
+    except InsufficientSamples as error:
+        needed = f": {error.required:,} are needed" if error.required else ""
+        message = (
+            f"{cases:,} cases are too few for {looks:,} scores{needed} for a width below 1; take fewer looks, or a gate "
+            "(yes=), which needs fewer cases"
+        )
+        raise InsufficientSamples(message, required=error.required) from None
 
 
 def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
@@ -203,11 +218,13 @@ def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
 
 
 @lru_cache(maxsize=32)
-def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
+def sparse_numbers(  # noqa: PLR0913 - the numbers of T10
+    cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None, one_sided: bool = False
+) -> SparseVectorBound:
     """Return the narrowest noise for this many runs of above threshold, each with one release; within epsilon if given."""
-    best = above_threshold_alpha(cases, looks=looks, runs=runs, beta=beta)
-    least = _least_scale(cases, runs, epsilon)
-    return best if least <= best.scale else above_threshold(cases, looks=looks, runs=runs, scale=least, beta=beta)
+    given: dict[str, Any] = {"looks": looks, "runs": runs, "beta": beta, "one_sided": one_sided}
+    best, least = above_threshold_alpha(cases, **given), _least_scale(cases, runs, epsilon)
+    return best if least <= best.scale else above_threshold(cases, scale=least, **given)
 
 
 @lru_cache(maxsize=32)
@@ -459,7 +476,7 @@ def _plan_reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *,
         plan = counting_plan(number, looks=looks, beta=beta, alpha=near, method="guess-and-check", theorem=_CHECK)
         facts = Facts("guess-and-check", private=False, overfits=wrong, threshold=near, **common)
         return facts, plan
-    found = sparse_numbers(number, looks=looks, runs=wrong, beta=beta, epsilon=terms.epsilon)
+    found = sparse_numbers(number, looks=looks, runs=wrong, beta=beta, epsilon=terms.epsilon, one_sided=True)
     level = (
         quiet_threshold(number, looks=looks, scale=found.scale)
         if terms.threshold is None
@@ -469,4 +486,5 @@ def _plan_reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *,
         number, found, looks=looks, runs=wrong, beta=beta, method="thresholdout", theorem=_SPARSE, level=level
     )
     common |= {"scale": found.scale, "alpha_released": widen_for_rounding(found.alpha_released, number)}
+    common |= {"noise": ONE_SIDED}
     return Facts("thresholdout", private=True, overfits=wrong, threshold=level, **common), plan

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.accounting.closed_forms import smallest_float
+from holdtrue.bounds.gate_levels import bet_on_wins
 
 __all__ = ["POWER", "cases_for_gain", "count_wins", "find_gain", "gate_power"]
 
@@ -23,8 +24,10 @@ _DEEPEST = 700.0
 
 
 @lru_cache(maxsize=1024)
-def gate_power(cases: int, *, discordant: float, gain: float, level: float) -> float:
-    """Return how often a gate says yes at a level, by exact pairs and margin 0, to a submission that is truly better.
+def gate_power(cases: int, *, discordant: float, gain: float, level: float, betting: bool = False) -> float:
+    """Return how often a gate says yes at a level, with margin 0, to a submission that is truly better.
+
+    By exact pairs, or by ``betting``, with each case that differs won or lost.
 
     Each case differs with probability ``discordant``, and is then won with probability (1 + gain/discordant)/2: the
     binomial number of differing cases, and of wins among them, are summed over.
@@ -38,16 +41,16 @@ def gate_power(cases: int, *, discordant: float, gain: float, level: float) -> f
     differing = differing[:: 1 + differing.size // _MOST_NUMBERS]
     chance = min(1.0, (1 + gain / discordant) / 2)
     weights = _binomial_chance(differing, cases, discordant)
-    needed = count_wins(differing, math.exp(-level))
+    needed = count_wins(differing, math.exp(-level), betting=betting)
     return float((weights * _binomial_tail(needed, differing, chance)).sum() / weights.sum())
 
 
-def count_wins(differing: Whole, level: float) -> Whole:
+def count_wins(differing: Whole, level: float, *, betting: bool = False) -> Whole:
     """Return for each number of differing cases the fewest wins that are a yes; one more than differ where none are."""
     low, high = np.zeros_like(differing), differing + 1
     while (high - low > 1).any():
         middle = (low + high) // 2
-        enough = _binomial_tail(middle, differing, 0.5) <= level
+        enough = (1 / bet_on_wins(middle, differing) if betting else _binomial_tail(middle, differing, 0.5)) <= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high
 
@@ -68,11 +71,11 @@ def _binomial_chance(hits: Whole, rows: int, chance: float) -> Any:  # noqa: ANN
     return np.exp(ways + xlogy(hits, chance) + xlog1py(rows - hits, -chance))
 
 
-def find_gain(cases: int, *, discordant: float, level: float, power: float = POWER) -> float | None:
+def find_gain(cases: int, *, discordant: float, level: float, power: float = POWER, betting: bool = False) -> float | None:
     """Return the smallest true gain that is found so often; None where not even all differing cases won are enough."""
 
     def is_found(gain: float) -> bool:
-        return gate_power(cases, discordant=discordant, gain=gain, level=level) >= power
+        return gate_power(cases, discordant=discordant, gain=gain, level=level, betting=betting) >= power
 
     return smallest_float(is_found, 0.0, discordant, steps=20) if is_found(discordant) else None
 

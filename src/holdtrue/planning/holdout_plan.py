@@ -25,6 +25,7 @@ from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionE
 from holdtrue.exact import Number, count, probability, round_down, text_among, truth
 from holdtrue.planning.asking import plan
 from holdtrue.planning.gate_power import POWER, cases_for_gain, find_gain, gate_power
+from holdtrue.records import html_table, make_frame
 
 __all__ = ["GatePlan", "HoldoutPlan", "ModeWidth", "describe_width", "plan_holdout", "quiet_threshold"]
 
@@ -144,6 +145,15 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
         level = depth_level(self.looks, yes=self.yes, beta=self.beta, after=before, tells=told)
         return depth_width(self.cases, level=level)
 
+    def _repr_html_(self) -> str:
+        said = [(line.mode, str(line).split(line.mode, 1)[1].strip()) for line in self.modes]
+        return html_table(said, title=self.advice)
+
+    def to_frame(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return the modes as a pandas data frame, a row each."""
+        kept = ("mode", "alpha", "private", "tells", "theorem", "opened")
+        return make_frame([{name: getattr(line, name) for name in kept} for line in self.modes])
+
     def __getitem__(self, mode: str) -> ModeWidth:
         for line in self.modes:
             if line.mode == mode:
@@ -238,6 +248,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
         advice = f"{size:,} cases are {'enough' if enough else 'too few'} to find a gain of {gate.gain:g} 80% of the time."
     else:
         advice = _advice(mode, found, size, wish, target, private=private)
+        advice += f" {_describe_batch(size, wish)}." if mode in ("scores", "rounding") and number > 1 else ""
     return HoldoutPlan(
         cases=size,
         looks=number,
@@ -266,21 +277,27 @@ def describe_width(  # noqa: PLR0913 - every public number of a holdout, by name
     beta: float,
     alpha: float,
     tells: str | None = None,
+    pairs: bool = True,
+    epsilon: float | None = None,
+    delta: float | None = None,
 ) -> str:
     """Return in one sentence how wide a holdout is that is opened with these numbers, and what would be narrower.
+
+    ``pairs``: a gate compares by exact pairs, or else by betting; ``epsilon`` and ``delta`` are those of a private gate.
 
     >>> describe_width("private gate", cases=1200, looks=200, yes=5, beta=0.05, alpha=0.29)
     '±0.29 per yes for these 1,200 cases; 26,109 cases would give ±0.03; a gate with 5 yes gives ±0.10'
     """
     most = yes or max(1, looks // _YES_SHARE)
-    wish = _Wish(looks, most, most, beta, tells)
+    wish = _Wish(looks, most, most, beta, tells, epsilon, delta)
     if mode == "gate":
         first, last = (depth_width(cases, level=level) for level in _levels(wish))
         told = [f"{width:.2f}" if width is not None else "more than can be" for width in (first, last)]
         words = f"for these {cases:,} cases a yes needs a score {told[0]} above what it must pass, {told[1]} at the last yes"
-        finds = find_gain(cases, discordant=_DISCORDANT, level=_levels(wish)[0])
+        finds = find_gain(cases, discordant=_DISCORDANT, level=_levels(wish)[0], betting=not pairs)
         found = f"gains of {finds:.3f}" if finds else "no gain"
-        return f"{words}; where a tenth of them differ it finds {found} 80% of the time"
+        how = "exact pairs" if pairs else "betting"
+        return f"{words}; where a tenth of them differ it finds {found} 80% of the time, by {how}"
     said = "yes" if mode == "private gate" else "score"
     words = f"±{alpha:.2f} per {said} for these {cases:,} cases"
     start = math.ceil(min(cases * (alpha / _NARROW) ** 2, float(_MOST_CASES)))
@@ -288,7 +305,14 @@ def describe_width(  # noqa: PLR0913 - every public number of a holdout, by name
     if needed is not None:
         words += f"; {needed:,} cases would give ±{_NARROW}"
     gate = depth_width(cases, level=_levels(wish)[1])
-    return words if gate is None or gate >= alpha else f"{words}; a gate with {most:,} yes gives ±{gate:.2f}"
+    words = words if gate is None or gate >= alpha else f"{words}; a gate with {most:,} yes gives ±{gate:.2f}"
+    return f"{words}; {_describe_batch(cases, wish)}" if mode == "scores" and looks > 1 else words
+
+
+def _describe_batch(cases: int, wish: _Wish) -> str:
+    """Return what needs no holdout: scores of submissions that are fixed before the first is told."""
+    width = hoeffding_alpha(cases, beta=wish.beta, queries=wish.looks)
+    return f"{wish.looks:,} submissions fixed together, before any score is told, are within ±{width:.3f} by any tool"
 
 
 def _check_tells(tells: str | None, *, gate: bool) -> None:
@@ -416,8 +440,8 @@ def _scores(cases: int, wish: _Wish) -> float | None:
 def quiet_threshold(cases: int, *, looks: int, scale: float) -> float:
     """Return a threshold for a reusable holdout that honest training scores seldom pass: about once in all the looks.
 
-    Three deviations of a difference of two means over this many cases, and 4 s ln k, which one noisy comparison in 2 k
-    passes. It is a matter of use: any threshold is valid, and is added to the width (T10).
+    Three deviations of a difference of two means over this many cases, and 4 s ln k, which two noisy comparisons in 3 k
+    pass. It is a matter of use: any threshold is valid, and is added to the width (T10).
     """
     return 3 / math.sqrt(2 * cases) + 4 * scale * math.log(max(looks, 2))
 
@@ -438,7 +462,7 @@ def _private_gate(cases: int, wish: _Wish) -> float | None:
 
 @lru_cache(maxsize=64)
 def _runs(cases: int, wish: _Wish, runs: int) -> SparseVectorBound:
-    return above_threshold_alpha(cases, looks=wish.looks, runs=runs, beta=wish.beta)
+    return above_threshold_alpha(cases, looks=wish.looks, runs=runs, beta=wish.beta, one_sided=True)
 
 
 _MODES = {
@@ -486,7 +510,7 @@ _MODES = {
     ),
     "thresholdout": _ModeRule(
         "the training score, or the holdout's where that overfits",
-        "above threshold, by position (S3, S4, T6b)",
+        "above threshold with one-sided noise, by position (V2.1, S1, T6b)",
         private=True,
         width=_thresholdout,
         released=lambda cases, wish: _runs(cases, wish, wish.overfits).alpha_released,

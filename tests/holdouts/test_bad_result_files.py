@@ -3,6 +3,7 @@
 # ruff: noqa: PD011 - values of results, not of data frames
 import io
 import json
+import re
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 import holdtrue as ht
 from holdtrue.errors import FingerprintMismatch, HoldtrueError, InvalidParameter, RequestError
+from holdtrue.holdouts.files.rows import open_rows
 from holdtrue.holdouts.result_files import ResultChoice, read_results
 
 FILES = Path(__file__).parent / "tool_files"
@@ -74,6 +76,7 @@ BAD = {
     "a score of percents": (lines(sample(1, acc=87.5)), "--scale LOW,HIGH maps another range"),
     "a score that is a list": (lines(sample(1, acc=[1, 2])), "a number in [0, 1]"),
     "the same id, other values": (lines(sample(1), sample(1, acc=0.0)), "line 2: has the same id twice"),
+    "two tasks with the same ids": ("id,task,score\n1,a,1\n1,b,0\n", "--where NAME=VALUE takes one task"),
     "the same attempt twice": (
         json.dumps({"eval": {}, "samples": 2 * [{"id": "a", "epoch": 1}]}),
         "entry 2: has the same id",
@@ -92,6 +95,12 @@ BAD = {
         lines({"instance_id": "a", "stats": [{"name": {"name": "m"}, "count": 1, "sum": 1e999}]}),
         "in [0, 1]",
     ),
+    "totals of lm-evaluation-harness": (
+        json.dumps({"results": {"sums": {"acc": 1}}, "configs": {}}),
+        "give the file of cases",
+    ),
+    "totals of Every Eval Ever": ((FILES / "every_eval_ever_aggregate.json").read_bytes(), "give the file of cases"),
+    "totals of HELM": (json.dumps([{"name": {"name": "m"}, "count": 1, "sum": 1, "mean": 1}]), "give the file of cases"),
     "a Parquet file of others": (table(a=[CANARY]), "needs columns id and score"),
 }
 
@@ -151,6 +160,21 @@ def test_repeats_are_averaged_and_missing_ones_count_as_nothing(tmp_path):
     assert (found.values.tolist(), found.repeats, found.without_score) == ([0.5, 0.5], 2, 1)
 
 
+def test_a_cell_that_is_empty_counts_as_nothing(tmp_path):
+    for name, text in {
+        "a.csv": "id,score\na,1\nb,\n",
+        "a.jsonl": lines({"id": "a", "score": 1}, {"id": "b", "score": None}),
+    }.items():
+        found = read_results(write(tmp_path, name, text))
+        assert (found.values.tolist(), found.without_score) == ([1.0, 0.0], 1)
+    named = read_results(write(tmp_path, "b.csv", "id,f1\na,1\nb,\n"), ResultChoice(score="f1"))
+    assert (named.values.tolist(), named.without_score) == ([1.0, 0.0], 1)
+    frame = pd.DataFrame({"id": ["a", "b"], "score": pd.array([1.0, None], dtype="Float64")})
+    assert read_results(frame).without_score == 1
+    both = write(tmp_path, "c.csv", "id,score,passed\na,1,\nb,,0\n")
+    assert read_results(both).values.tolist() == [1.0, 0.0]
+
+
 def test_odd_rows_of_tables_and_tools_are_read_or_refused(tmp_path):
     assert read_results(write(tmp_path, "a.csv", "id,score\na,1,x,y\n")).values.tolist() == [1.0]
     odd = {"instance_id": "a", "stats": 5, "train_trial_index": [1]}
@@ -184,7 +208,7 @@ def test_zstd_without_support_says_what_to_do(monkeypatch):
         read_results(FILES / "inspect_first.eval")
 
 
-@pytest.mark.parametrize("shape", ["lines", "list", "samples", "archive"])
+@pytest.mark.parametrize("shape", ["lines", "list", "samples", "archive", "csv", "events"])
 def test_a_large_file_is_never_held_whole(tmp_path, shape):
     """32 MB of 64 cases: a map of the file, and one case at a time."""
     held = [{"id": number, "score": 1, "scores": {"s": {"value": "C"}}, "note": "x" * 500_000} for number in range(64)]
@@ -195,9 +219,22 @@ def test_a_large_file_is_never_held_whole(tmp_path, shape):
             content = json.dumps(held)
         case "samples":
             content = json.dumps({"eval": {}, "samples": held})
+        case "csv":
+            content = "id,score,note\n" + "".join(f"{row['id']},1,{row['note']}\n" for row in held)
+        case "events":
+            events = [
+                event
+                for row in held
+                for event in (
+                    {"type": "sampling", "data": {"prompt": row["note"]}},
+                    {"type": "match", "data": {"correct": True}},
+                )
+            ]
+            content = lines({"spec": {}}, *(e | {"run_id": "r", "sample_id": str(n // 2)} for n, e in enumerate(events)))
+            del events
         case _:
             content = archive(**{"header.json": {"eval": {}}} | {f"samples/{row['id']}.json": row for row in held})
-    path = write(tmp_path, "a.jsonl", content)
+    path = write(tmp_path, "results", content)
     del content, held
     tracemalloc.start()
     try:
@@ -208,7 +245,17 @@ def test_a_large_file_is_never_held_whole(tmp_path, shape):
     assert most < 5_000_000
 
 
-# Data frames, with the columns that LangSmith's and MLflow's documentation names.
+def test_what_was_read_of_a_large_file_leaves_memory(tmp_path):
+    """64 MB of lines, of which 16 MB and what the system reads ahead stay mapped."""
+    path = write(tmp_path, "a.jsonl", lines(*({"id": number, "score": 1, "note": "x" * 1_000_000} for number in range(64))))
+    most = 0
+    for _ in open_rows(path).rows:
+        kept = Path("/proc/self/smaps").read_text(encoding="utf-8").partition(str(path))[2]
+        most = max(most, int(re.search(r"Rss: +(\d+) kB", kept)[1]))
+    assert 1_000 < most < 40_000
+
+
+# Data frames with what LangSmith and MLflow may leave out; what they wrote themselves is in test_tool_files.py.
 
 LANGSMITH = {
     "inputs.question": ["a", "b", "c", "a"],
@@ -220,10 +267,10 @@ LANGSMITH = {
     "id": ["r1", "r2", "r3", "r4"],
 }
 MLFLOW = {
-    "trace_id": ["t1", "t2"],
-    "state": ["OK", "ERROR"],
-    "request": ['{"q": 1}', '{"q": 2}'],
-    "correctness/value": ["yes", "no"],
+    "trace_id": ["t1", "t2", "t3"],
+    "state": ["OK", "ERROR", "OK"],
+    "request": ['{"q": 1}', '{"q": 2}', '{"q": 1}'],
+    "correctness/value": ["yes", "no", "no"],
 }
 
 
@@ -233,11 +280,11 @@ def test_data_frames_are_read(frame):
     assert (found.tool, found.metric, found.labels) == ("LangSmith", "correct", "reference")
     assert found.ids.tolist() == ["e1", "e2", "e3"]
     assert (found.values.tolist(), found.repeats, found.without_score) == ([0.5, 0.25, 0.0], 2, 3)
-    other = MLFLOW | {"trace_id": ["t8", "t9"]}
+    other = MLFLOW | {"trace_id": ["t7", "t8", "t9"]}
     found, again = read_results(frame(MLFLOW)), read_results(frame(other))
     assert found.tool == "MLflow"
     assert found.ids.tolist() == again.ids.tolist()
-    assert sorted(found.values.tolist()) == [0, 1]
+    assert (sorted(found.values.tolist()), found.repeats, found.without_score) == ([0, 0.5], 2, 2)
     plain = read_results(frame({"id": [2, 1], "score": [0.25, 1.0]}))
     assert (plain.ids.tolist(), plain.values.tolist()) == (["1", "2"], [1.0, 0.25])
     named = read_results(frame({"question": ["x"], "grade": [7.0]}), ResultChoice("question", "grade", scale=(0, 10)))

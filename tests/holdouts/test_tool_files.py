@@ -1,5 +1,6 @@
 """Files that the tools wrote (write_tool_files.py) give what a plain CSV gives: values, scores, comparisons, gates."""
 
+# ruff: noqa: PD011 - values of results, not of data frames
 import json
 import re
 import stat
@@ -8,6 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 import holdtrue as ht
@@ -34,6 +38,8 @@ TOOLS = [
     ("OpenAI evals", "openai_evals_{}.jsonl", {}, "sample_id", 1, 0),
     ("DeepEval", "deepeval_{}.json", {"score": "Exact"}, "name", 1, 0),
     ("Every Eval Ever", "every_eval_ever_{}.jsonl", {}, "sample_id", 2, 0.5),
+    ("LangSmith", "langsmith_{}.parquet", {}, "inputs.question", 2, 0),
+    ("MLflow", "mlflow_{}.parquet", {}, "request.question", 2, 0),
 ]
 NAMES = [name.format("").replace("_.", ".") for _, name, *_ in TOOLS]
 
@@ -78,7 +84,22 @@ def test_what_crashed_is_counted_and_worth_nothing(tool):
 def test_a_file_says_where_its_labels_stand(tool):
     known = {"inspect_ai": "target", "lm-evaluation-harness": "target", "Every Eval Ever": "input.reference"}
     known |= {"promptfoo": "testCase.assert", "DeepEval": "expectedOutput", "OpenAI evals": "data.expected"}
-    assert read(tool, "first").labels == (known | {"lighteval": "doc.gold_index"}).get(tool[0])
+    known |= {"lighteval": "doc.gold_index", "LangSmith": "reference", "MLflow": "expectations"}
+    assert read(tool, "first").labels == known.get(tool[0])
+
+
+@pytest.mark.parametrize("load", [pd.read_parquet, pl.read_parquet, pq.read_table], ids=["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("name", ["langsmith", "mlflow"])
+def test_a_frame_is_read_as_its_file(name, load, tmp_path):
+    for model in MODELS:
+        path = FILES / f"{name}_{model}.parquet"
+        found, again = read_results(path), read_results(load(path))
+        plain = tmp_path / "frame.jsonl"
+        pd.read_parquet(path).to_json(plain, orient="records", lines=True)
+        for other in (again, read_results(plain)):
+            assert other.ids.tolist() == found.ids.tolist()
+            assert (other.values.tolist(), other.without_score) == (found.values.tolist(), found.without_score)
+            assert (other.tool, other.metric, other.labels) == (found.tool, "exact", found.labels)
 
 
 def test_scores_comparisons_and_gates_are_those_of_a_plain_file(tool, tmp_path):
@@ -212,6 +233,42 @@ def test_options_that_cannot_be_read_are_refused_before_the_file_is_scored(score
         assert (done.code, done.err.count("\n")) == (2, 1), done.err
     assert score(path, "--check", "--scale", "0,2").code == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_a_choice_that_no_row_has_is_told_with_those_there_are():
+    with pytest.raises(ht.RequestError, match=r"no cases for this --where \('flexible-extract', 'strict-match'\)"):
+        read(TOOLS[2], "first", where={"filter": "strict"})
+
+
+def test_results_without_any_score_are_no_incumbent(score, tmp_path):
+    log = json.loads((FILES / "inspect_first.json").read_text(encoding="utf-8"))
+    for sample in log["samples"]:
+        sample.pop("scores", None)
+    (tmp_path / "broken.json").write_text(json.dumps(log), encoding="utf-8")
+    assert "12 of 12 attempts, counted as 0; was the run cut short?" in score("broken.json", "--check").out
+    made = score("broken.json", "--holdout", "g.holdout", "--create", "--looks", 10, "--yes", 1)
+    assert (made.code, "no case has a score" in made.err) == (2, True)
+    assert not (tmp_path / "g.holdout").exists()
+
+
+def test_a_gate_prints_what_it_knows_and_how_it_compares(score, tmp_path):
+    (tmp_path / "a.csv").write_text("id,passed\n" + "".join(f"{case},{case % 2}\n" for case in range(500)))
+    (tmp_path / "b.csv").write_text("id,passed\n" + "".join(f"{case},1\n" for case in range(500)))
+    late = score("a.csv", "--holdout", "g.holdout", "--create", "--yes", 5)
+    assert (late.code, "--looks must be given with --create" in late.err) == (2, True)
+    made = score("a.csv", "--holdout", "g.holdout", "--create", "--looks", 100, "--yes", 5)
+    assert "gains of 0.072 80% of the time, by betting" in made.out
+    for terms in ((), ("--yes", 5)):  # nothing is made that could tell nothing
+        beside = score("a.csv", "--holdout", "other.holdout", "--create", "--looks", 10, *terms)
+        assert (beside.code, "a gate on these cases is open" in beside.err) == (3, True)
+        assert not (tmp_path / "other.holdout").exists()
+    said = score("b.csv", "--holdout", "g.holdout", "--submission", "b")
+    assert [line.split()[0] for line in said.out.splitlines()[1:]] == ["gate", "claim", "looks", "receipt"]
+    assert score("a.csv", "--holdout", "g.holdout", "--submission", "a").code == 1
+    with ht.Holdout(np.ones(500), ids=[str(case) for case in range(500)], ledger="g.holdout") as gate:
+        gate.certify()
+    pairs = ("--create", "--looks", 100, "--yes", 5, "--hits", "--unseen")
+    assert "gains of 0.061 80% of the time, by exact pairs" in score("a.csv", "--holdout", "h.holdout", *pairs).out
 
 
 def test_ids_are_kept_for_their_owner_alone(score, tmp_path):

@@ -25,6 +25,8 @@ PACKAGES = {
     "inspect_ai": ["inspect_ai==0.3.285"],
     "lm_eval": ["lm_eval==0.4.13"],
     "deepeval": ["deepeval==4.3.1"],
+    "langsmith": ["langsmith==0.14.17", "pandas==3.1.1", "pyarrow==26.0.1"],
+    "mlflow": ["mlflow==3.17.2"],
     "lighteval": [CPU_TORCH, "lighteval==0.13.0", "xxhash==3.5.0"],
     "helm": [CPU_TORCH, "crfm-helm==0.5.16"],
     "openai_evals": [
@@ -37,6 +39,7 @@ PACKAGES = {
         "pyzstd",
         "requests",
         "tiktoken",
+        "tqdm",
         "zstandard",
     ],
     "every_eval_ever": ["every_eval_ever[inspect]==0.3.0"],

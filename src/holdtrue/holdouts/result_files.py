@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RequestError
 from holdtrue.holdouts.files.rows import ResultRows, Row, open_frame, open_rows, refuse_file
-from holdtrue.holdouts.files.tools import TOOLS, Attempt, Tool, digest_json, read_any
+from holdtrue.holdouts.files.tools import TOOLS, Attempt, Tool, digest_json, is_missing, read_any
 
 __all__ = ["ResultChoice", "Results", "check_ids", "is_result_source", "read_results"]
 
@@ -108,11 +108,13 @@ def read_results(source: object, choice: ResultChoice | None = None) -> Results:
 
 
 def check_ids(found: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse results whose ids are not those of the holdout: FingerprintMismatch, with how many, and how to name them."""
+    """Refuse results whose ids are not those of the holdout: FingerprintMismatch, with how many, and some of them."""
     given, wanted = set(found), set(known)
     if given != wanted:
+        wrong = sorted(given - wanted)
+        such = f" ({', '.join(case[:40] for case in wrong[:3])}{', …' if len(wrong) > 3 else ''})" if wrong else ""  # noqa: PLR2004
         message = (
-            f"{len(given - wanted):,} of the {len(given):,} ids in these results are not ids of the holdout, and "
+            f"{len(wrong):,} of the {len(given):,} ids in these results are not ids of the holdout{such}, and "
             f"{len(wanted - given):,} of its {len(wanted):,} cases are not in them; --id PATH takes ids from another field, "
             "such as --id doc_id"
         )
@@ -182,13 +184,15 @@ class _Gathering:
 
     def gather(self) -> Results:
         """Return the results, or refuse the file."""
+        seen: set[str] = set()
         for attempt in self.read(self.source):
+            seen.update(attempt.variants[path] for path in self.choice.where.keys() & attempt.variants.keys())
             if all(self._has(attempt, path, value) for path, value in self.choice.where.items()):
                 self._check_variants(attempt)
                 self._add(attempt)
                 self.labels = self.labels or _find_labels(attempt.row, self.tool.labels)
         if not self.values:
-            self.refuse("has no cases" + (" for this --where" if self.choice.where else ""))
+            self.refuse("has no cases" + (f" for this --where{_list_names(seen)}" if self.choice.where else ""))
         names = sorted(self.values)
         repeats = max(len(held) for held in self.values.values())
         told = [value for held in self.values.values() for value in held.values() if value is not None]
@@ -220,9 +224,8 @@ class _Gathering:
         attempts = self.values.setdefault(name, {})
         repeat = _text_of(attempt.repeat)
         if repeat in attempts:
-            self.refuse(
-                "has the same id twice; ids must be unique, unless a column repeat tells attempts apart", attempt.place
-            )
+            words = "has the same id twice; a column repeat tells attempts apart, and --where NAME=VALUE takes one task"
+            self.refuse(words, attempt.place)
         attempts[repeat] = self._score(attempt)
         output = None if self.output is None else _find(attempt.row, self.output)
         if output is not None:
@@ -249,7 +252,7 @@ class _Gathering:
             return None
         by_name = self.choice.score is None or self.metric in self.known
         value = attempt.scores.get(self.metric) if by_name else _find(attempt.row, self.metric)
-        if value is None:
+        if is_missing(value):
             if attempt.scores and self.metric not in attempt.scores and self.choice.score is None:
                 self.refuse(f"has several scores{_list_names(self.known)}; choose one with --score")
             return None

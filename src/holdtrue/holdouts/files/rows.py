@@ -27,7 +27,8 @@ _MARK = b"\xef\xbb\xbf"
 _LINES = (".jsonl", ".ndjson")
 _LISTS = ("samples", "testCases", "results")
 _BROKEN = (msgspec.DecodeError, ValueError, RecursionError)
-_BATCH = 256
+_BATCH, _PASSED = 256, 24
+_LONGEST_CELL = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,8 @@ def _cut_lines(whole: mmap.mmap, start: int) -> Iterator[tuple[int, memoryview]]
         number += 1
         if not text[start:end].tobytes().isspace() and end > start:
             yield number, text[start:end]
+        if start >> _PASSED != end >> _PASSED and hasattr(whole, "madvise"):
+            whole.madvise(mmap.MADV_DONTNEED)  # what was read need not stay in memory
         start = end + 1
 
 
@@ -176,6 +179,7 @@ def _open_csv(path: Path) -> ResultRows:
 
 def _read_csv(path: Path) -> _Numbered:
     """Yield the names of the columns, then the rows."""
+    csv.field_size_limit(max(_LONGEST_CELL, csv.field_size_limit()))  # of the process; 131,072 would refuse long outputs
     with path.open(encoding="utf-8-sig", newline="") as text:
         rows = csv.DictReader(text, strict=True)
         try:

@@ -6,17 +6,26 @@ A reader says what must not be mixed in one file (``variants``: task, filter, pr
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from holdtrue.holdouts.files.rows import ResultRows, Row, refuse_file
 
-__all__ = ["TOOLS", "Attempt", "Tool", "digest_json", "read_any"]
+__all__ = ["TOOLS", "Attempt", "Tool", "digest_json", "is_missing", "read_any"]
 
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _DIGEST = 16
+_TOTALS = (
+    "has totals and no single cases; give the file of cases that was written with it: samples_*.jsonl of "
+    "lm-evaluation-harness, *_samples.jsonl of Every Eval Ever, details_*.parquet of lighteval, "
+    "per_instance_stats.json of HELM"
+)
+_NOTHING = ("NAType", "NaTType")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,22 @@ class Tool:
 
 def digest_json(value: object) -> str:
     """Return a digest of a JSON value whatever the order of its keys. Kept submissions have it: never change it."""
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=_to_json)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).hexdigest()
+
+
+def _to_json(value: Any) -> Any:  # noqa: ANN401 - a cell of a data frame
+    """Return lists for arrays, which frames have in the place of lists, and text for all else."""
+    return value.tolist() if isinstance(value, np.ndarray) else str(value)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a cell has nothing: None, an empty text, or what a library of data frames has for nothing."""
+    return value is None or (isinstance(value, str) and not value.strip()) or type(value).__name__ in _NOTHING
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _inside(row: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
@@ -64,7 +87,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _items(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return list(value) if isinstance(value, (list, np.ndarray)) else []
 
 
 def _read_lm_eval(source: ResultRows) -> Iterator[Attempt]:
@@ -149,12 +172,14 @@ def _read_openai_evals(source: ResultRows) -> Iterator[Attempt]:
         if not isinstance(case, str):
             continue  # the specification and the final report
         if kind not in ("match", "metrics"):
-            unscored.setdefault(case, (place, row))
+            if case not in scored:
+                unscored.setdefault(case, (place, row))
             continue
         scored.add(case)
+        unscored.pop(case, None)  # rows are large, and kept only while a sample may have crashed
         scores = {"correct": data.get("correct")} if kind == "match" else data
         yield Attempt(place, row, case, scores)
-    for case in sorted(unscored.keys() - scored):
+    for case in sorted(unscored):
         yield Attempt(*unscored[case], case, {})
 
 
@@ -165,25 +190,33 @@ def _read_deepeval(source: ResultRows) -> Iterator[Attempt]:
         yield Attempt(place, row, row.get("name"), scores)
 
 
-def _name_scores(row: Row, start: str, *ends: str) -> list[str]:
-    """Return the columns of scores that have a value; a data frame has NaN where there is none."""
-    return [name for name, held in row.items() if name.startswith(start) and name.endswith(ends) and held == held]  # noqa: PLR0124 - NaN
+def _take_scores(row: Row, start: str, *ends: str) -> dict[str, Any]:
+    """Return the cells of a row's columns of scores that have a value; a data frame has NaN where there is none."""
+    named = {name: held for name, held in row.items() if name.startswith(start) and name.endswith(ends)}
+    return {name: held for name, held in named.items() if not (is_missing(held) or _is_nan(held))}
 
 
 def _read_langsmith(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
-        scores = {name.removeprefix("feedback."): row[name] for name in _name_scores(row, "feedback.", "")}
+        scores = {name.removeprefix("feedback."): held for name, held in _take_scores(row, "feedback.", "").items()}
         failed = isinstance(row.get("error"), str) and row["error"] != ""
         yield Attempt(place, row, str(row.get("example_id")), scores, repeat=row.get("id"), crashed=failed)
 
 
 def _read_mlflow(source: ResultRows) -> Iterator[Attempt]:
-    """Read a results table of MLflow. Traces are new in every run, so that a case is known by its inputs."""
+    """Read a results table of MLflow. Traces are new in every run, so that a case is known by its inputs.
+
+    What is expected of a case stands among its scores, under the names of its expectations: it is its label, and no score.
+    """
     for place, row in source.rows:
-        scores = {name.rpartition("/")[0]: row[name] for name in _name_scores(row, "", "/value", "/score")}
+        noted = [each for each in _items(row.get("assessments")) if _inside(each, "expectation") is not None]
+        expected = {str(_inside(each, "assessment_name")): _inside(each, "expectation", "value") for each in noted}
+        scores = {name.rpartition("/")[0]: held for name, held in _take_scores(row, "", "/value", "/score").items()}
+        scores = {name: held for name, held in scores.items() if name not in expected}
         asked = next((row[name] for name in ("request", "inputs") if row.get(name) is not None), None)
         case = None if asked is None else f"request {digest_json(asked)}"
-        yield Attempt(place, row, case, scores, crashed=row.get("state") == "ERROR")
+        whole = {**row, "expectations": expected} if expected else row
+        yield Attempt(place, whole, case, scores, repeat=row.get("trace_id"), crashed=row.get("state") == "ERROR")
 
 
 def _read_junit(source: ResultRows) -> Iterator[Attempt]:
@@ -201,7 +234,8 @@ def _read_junit(source: ResultRows) -> Iterator[Attempt]:
 def read_any(source: ResultRows) -> Iterator[Attempt]:
     """Read rows of no tool: ``id``, ``score`` or ``passed``, ``repeat`` or ``epoch``, each where it is there."""
     for place, row in source.rows:
-        told = [row[name] for name in ("score", "passed") if row.get(name) is not None]
+        held = [row[name] for name in ("score", "passed") if name in row]
+        told = [value for value in held if not is_missing(value)] or held[:1]
         scores = {"score": told[0]} if len(told) == 1 else {}
         repeat = next((row[name] for name in ("repeat", "epoch") if row.get(name) is not None), None)
         yield Attempt(place, row, row.get("id"), scores, repeat=repeat)
@@ -218,6 +252,17 @@ def _read_plain(source: ResultRows) -> Iterator[Attempt]:
         yield attempt
 
 
+def _refuse_totals(source: ResultRows) -> Iterator[Attempt]:
+    refuse_file(source.name, _TOTALS)
+
+
+def _is_totals(source: ResultRows, row: Row) -> bool:
+    """Return whether a file has the totals of a run, which most tools write beside its cases."""
+    del source
+    by_task = isinstance(row.get("results"), Mapping) and any(name.startswith("config") for name in row)
+    return by_task or "evaluation_results" in row or {"name", "count", "sum", "mean"} <= row.keys()
+
+
 def _has(*names: str) -> Callable[[ResultRows, Row], bool]:
     return lambda _, row: all(name in row for name in names)
 
@@ -228,13 +273,13 @@ def _is_openai_evals(source: ResultRows, row: Row) -> bool:
 
 
 def _is_langsmith(source: ResultRows, row: Row) -> bool:
-    del row
-    return "example_id" in source.columns and any(name.startswith("feedback.") for name in source.columns)
+    del source
+    return "example_id" in row and any(name.startswith("feedback.") for name in row)
 
 
 def _is_mlflow(source: ResultRows, row: Row) -> bool:
-    names = [name for name in source.columns if name.endswith(("/value", "/score"))]
-    return bool(names) and ("request" in row or "inputs" in row)
+    del source
+    return any(name.endswith(("/value", "/score")) for name in row) and ("request" in row or "inputs" in row)
 
 
 TOOLS: tuple[Tool, ...] = (
@@ -249,6 +294,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("lighteval", _has("doc", "metric"), _read_lighteval, ("doc.gold_index",)),
     Tool("LangSmith", _is_langsmith, _read_langsmith, ("reference",)),
     Tool("MLflow", _is_mlflow, _read_mlflow, ("expectations",)),
+    Tool("totals", _is_totals, _refuse_totals),
     Tool("plain", lambda _, __: True, _read_plain),
 )
 """Every tool that is read unchanged, in the order in which a file is tried; the last takes any."""

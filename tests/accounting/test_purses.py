@@ -51,6 +51,16 @@ def test_v3_1_table_of_mixed_shares_counted_in_draws():
                 assert fits == (number < most), (share, number)
 
 
+@pytest.mark.parametrize("draws", [60, 120, 272])
+def test_v3_1_few_questions_beside_counted_draws_cost_little(draws):
+    """However narrow the normal law is beside the cells of the curve of draws, none of its mass is counted as 1."""
+    alone = purses.counted_mixture(0.1, draws, 0.0, EPSILON)
+    for mu in (1e-20, 1e-6, 1e-4, 1e-3):
+        assert alone * (1 - 1e-9) <= purses.counted_mixture(0.1, draws, mu, EPSILON) <= 2 * alone
+    opened = purses.purse_of("draws", predictions=draws, epsilon=TENTH)
+    assert purses.largest_mu(opened, epsilon=EPSILON, delta=DELTA) > 0.03
+
+
 def exact_delta(mu, draws, range_, at):
     """Return delta of normal noise beside draws that each have the two losses range/2 and -range/2."""
     likely = math.exp(range_) - math.exp(range_ / 2)

@@ -6,6 +6,7 @@ HOLDTRUE_TABLES=42000 climbs over as many tables, in place of 4,200.
 import itertools
 import math
 import os
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -156,6 +157,22 @@ def test_ratios_stay_within_the_ends_of_their_boxes(request):
         low, high = r_squared_in_box(tuple(boxes[0]), tuple(boxes[1]))
         found = np.clip(1 - inside[:, 0] / inside[:, 1], -1, 1)
         assert low <= found.min() <= found.max() <= high
+
+
+def test_u5_quotients_are_rounded_outward_however_large_or_small():
+    pool = [1e-200, 2.0**-600, 1e-80, 2.0**-40, 0.1, 1 / 3, 1.0, 3.0, 1e80, 1e200]
+    for top, one, other in itertools.product(pool, pool, pool):
+        a, b, c = Fraction(top), Fraction(one), Fraction(other)
+        low, high = correlation_in_box((top, top), (one, one), (other, other))
+        square = a * a / (b * c)
+        assert low <= 0 or Fraction(low) ** 2 < square
+        assert high == 1 or Fraction(high) ** 2 > square
+        low, high = gini_in_box((top, top), (one, one))
+        assert low == 0 or Fraction(low) < a / (2 * b)
+        assert high == 1 or Fraction(high) > a / (2 * b)
+        low, high = r_squared_in_box((top, top), (one, one))
+        assert low == -1 or Fraction(low) < 1 - a / b
+        assert high == 1 or Fraction(high) > 1 - a / b
 
 
 def test_a_denominator_that_may_be_0_leaves_the_widest_end():

@@ -146,6 +146,51 @@ def test_s1_noise_and_gap_share_one_beta_on_every_table(request):
     assert largest > 0.4
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_s1_every_union_of_three_cells_pays_for_its_boxes_and_once_for_the_gap(request, rows):
+    """S1 c on exact tables: Pr[some union of noisy cells fails] D <= delta + eta, the union chosen after the release.
+
+    With one box for each union (planted), whatever its number of cells, the same bound is broken.
+    """
+    random, largest, planted = generator(request), 0.0, 0.0
+    unions = np.array(list(itertools.product((0.0, 1.0), repeat=3))[1:])
+    for _ in range(150):
+        people, epsilon = random.dirichlet(np.full(3, 0.5)), random.choice([0.0, 0.2, 0.7])
+        wide, chance = random.choice([0.5, 1.0, 50.0]), random.uniform(0.02, 0.6)
+        box = random.choice([random.uniform(0, 1), 1.0]) * wide
+        noise = {-wide: chance / 2, 0.0: 1 - chance, wide: chance / 2}
+        tables = list(itertools.product(range(3), repeat=rows))
+        laws = {}
+        for (at, table), parts in itertools.product(enumerate(tables), itertools.product(noise.items(), repeat=3)):
+            output = tuple(np.bincount(table, minlength=3) / rows + [part for part, _ in parts])
+            laws.setdefault(output, np.zeros(len(tables)))[at] += math.prod(weight for _, weight in parts)
+        found = np.array(list(laws.values()))
+        near = [
+            (one, other)
+            for (one, a), (other, b) in itertools.product(enumerate(tables), repeat=2)
+            if sum(x != y for x, y in zip(a, b, strict=True)) == 1
+        ]
+        delta = max(np.maximum(found[:, one] - math.exp(epsilon) * found[:, other], 0).sum() for one, other in near)
+        chances, truth = found @ [math.prod(people[cell] for cell in table) for table in tables], unions @ people
+        sums, sizes = np.array(list(laws)) @ unions.T, unions.sum(axis=1)
+        allowed = delta + 3 * chance * (wide - box)
+        for boxes in (box * sizes, np.full(sizes.size, box)):
+            low, high = (part - boxes - _flatten(u, epsilon) for part, u in ((sums, truth), (1 - sums, 1 - truth)))
+            beyond = np.maximum(low, high).max(axis=1)
+            worst = max((chances[beyond >= slack].sum() * slack for slack in set(beyond[beyond > 0])), default=0.0)
+            if boxes[-1] > box:
+                assert worst <= allowed + 1e-12
+                largest = max(largest, worst / allowed)
+            planted = max(planted, worst / allowed)
+    assert largest > 0.3
+    assert planted > 1
+
+
+def _flatten(share, epsilon):
+    """Return F(u) = e^epsilon u / (1 + (e^epsilon - 1) u)."""
+    return math.exp(epsilon) * share / (1 + math.expm1(epsilon) * share)
+
+
 def test_s2_what_a_pick_overshoots_by_is_within_its_purse(request):
     """E[(W - tau)_+ while another than the best is picked] <= (2/(e epsilon)) N e^(-epsilon tau/2), handicaps included."""
     random, largest = generator(request), 0.0
@@ -162,3 +207,63 @@ def test_s2_what_a_pick_overshoots_by_is_within_its_purse(request):
         assert overshoot <= bound * (1 + 1e-12)
         largest = max(largest, overshoot / bound)
     assert largest > 0.3
+
+
+def spread_in_box(squares, middles, ends):
+    """Return the least and the largest b_0 b_2 - b_1^2 / 4 of three moments that add up to 1, each in its ends (U2.5)."""
+    # With t = b_0 + b_2 it is b_0 b_2 - (1 - t)^2 / 4: it rises in t, and at a given t towards b_0 = b_2.
+    tops = []
+    for total in (
+        max(squares[0] + ends[0], 1 - middles[1]),
+        min(squares[1] + ends[1], 1 - middles[0]),
+    ):
+        low, high = max(squares[0], total - ends[1]), min(squares[1], total - ends[0])
+        inner = min(max(total / 2, low), high)
+        tops.append([at * (total - at) - (1 - total) ** 2 / 4 for at in (low, high, inner)])
+    return max(0.0, min(tops[0])), min(0.25, max(tops[1]))
+
+
+def test_u2_the_spread_over_a_box_of_moments(request):
+    """It is not offered: at these budgets the interval is of no use. The formula holds all the same."""
+    assert spread_in_box((0.2, 0.3), (0.3, 0.45), (0.3, 0.4)) == pytest.approx((0.019375, 0.0975), abs=1e-12)
+    random = generator(request)
+    for _ in range(3000):
+        y, weights = random.random(4), random.dirichlet(np.ones(4))
+        mean, square = (weights * y).sum(), (weights * y**2).sum()
+        moments = (1 - 2 * mean + square, 2 * (mean - square), square)
+        box = [(at * random.random(), at + (1 - at) * random.random()) for at in moments]
+        low, high = spread_in_box(*box)
+        assert low - 1e-12 <= square - mean**2 <= high + 1e-12
+
+
+def prefix_variances(branches, height):
+    """Return the variance of the sum of the first cells, for each number of them, by the recursion of U3.2."""
+    nodes = [1.0]
+    for _ in range(height - 1):
+        nodes.append(1 / (1 + 1 / (branches * nodes[-1])))
+    left, size = np.arange(1, branches**height), branches**height
+    total = np.zeros(left.size)
+    for variance in reversed(nodes):
+        size //= branches
+        whole = np.minimum(left // size, branches - 1)
+        part = (left - whole * size) / size
+        total += variance * (whole + part**2 - (whole + part) ** 2 / branches)
+        left = left - whole * size
+    return total
+
+
+@pytest.mark.parametrize(
+    ("branches", "height", "largest"), [(2, 3, 0.744048), (2, 5, 0.970190), (4, 2, 1.55), (3, 3, 1.403134)]
+)
+def test_u3_a_tree_of_sums_has_the_variances_of_dense_least_squares(branches, height, largest):
+    """The public total is known, so cells are estimated among vectors that add up to 0."""
+    cells = branches**height
+    nodes = np.vstack(
+        [np.kron(np.eye(branches**level), np.ones(cells // branches**level)) for level in range(1, height + 1)]
+    )
+    free = np.linalg.qr(np.column_stack([np.ones(cells), np.eye(cells)[:, 1:]]))[0][:, 1:]
+    spread = free @ np.linalg.inv(free.T @ nodes.T @ nodes @ free) @ free.T
+    sums = np.tril(np.ones((cells, cells)))[:-1]
+    dense = np.einsum("ij,jk,ik->i", sums, spread, sums)
+    assert prefix_variances(branches, height) == pytest.approx(dense, abs=1e-8)
+    assert dense.max() == pytest.approx(largest, abs=1e-6)

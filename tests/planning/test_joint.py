@@ -59,6 +59,11 @@ def test_s1_rows(queries, rows, split):
     assert beside.alpha > made.alpha
 
 
+@pytest.mark.parametrize(("queries", "rows"), [(10, 2559), (100, 9708), (1000, 35_143)])
+def test_s1_rows_with_the_sum_of_overshoots_are_those_with_the_largest_within_half_a_percent(queries, rows):
+    assert plan(queries=queries, alpha=0.1, beta=BETA).rows == pytest.approx(rows, rel=5e-3)
+
+
 @pytest.mark.parametrize(("rows", "alpha"), [(10**4, 0.15489), (45_000, 0.07291), (10**6, 0.01545)])
 def test_s1_half_widths_of_five_hundred_questions(rows, alpha):
     # The record has the largest overshoot; the sum of them costs up to 0.04 % of alpha.

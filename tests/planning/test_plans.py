@@ -8,10 +8,11 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.codec import decode, encode
-from holdtrue.errors import RequestError
+from holdtrue.errors import RefusedError, RequestError
 from holdtrue.exact import UNIT
 from holdtrue.planning.asking import open_plan, plan
 from holdtrue.planning.plans import Plan, find_intervals, read_plan
+from holdtrue.verbs.selecting import epsilon_of_use
 
 LIMITS = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -30,6 +31,16 @@ def test_questions_and_reserve_are_the_whole_cap(shared):
     assert shared.cost * shared.queries + shared.reserve_units == shared.cap_units
     assert shared.reserve_units / shared.cap_units == pytest.approx(0.25, rel=1e-6)
     assert 0 <= shared.reserve_units - 7 * shared.use_units < 7
+
+
+@pytest.mark.parametrize("limits", [{"cap": "privacy"}, {"iid": False}, {"cap": "privacy", "queries": 9_999}])
+def test_what_dividing_the_cap_leaves_is_no_reserve(limits):
+    """A few units beside the questions would pay for a choice at epsilon 1e-7, which tells nothing."""
+    made = plan(rows=40_000, reserve=0, **{"queries": 300} | LIMITS | limits)
+    assert 0 < made.reserve_units < made.queries
+    assert made.use_units == 0
+    with pytest.raises(RefusedError, match="this plan has no reserve"):
+        epsilon_of_use(made)
 
 
 def test_noise_on_sums_is_noise_on_means_times_rows_and_grid(shared):

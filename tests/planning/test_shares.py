@@ -1,11 +1,13 @@
 """Plans for small shares (U6)."""
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 
 from holdtrue.accounting.closed_forms import cdf, gaussian_delta, golden, upper_quantile
-from holdtrue.bounds.transfer import interval
+from holdtrue.bounds.transfer import gaussian_shift, interval
 from holdtrue.codec import decode, encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.planning.asking import open_plan, plan
@@ -115,6 +117,22 @@ def test_u6_the_shorter_form_is_right_for_small_shares_only():
             for each in (short, *(0.1 + 0.001 * step for step in range(60)))
         ]
         assert ends[0] - min(ends) == pytest.approx(lost, abs=6e-5)
+
+
+def test_u6_two_frozen_points_that_share_beta_cover_one_row():
+    """Exactly, for one row that is 1 with probability u, seen with normal noise: the worst misses in .00197 of .05."""
+    beta, answers, worst = 0.05, np.linspace(-12, 14, 40_001), 0.0
+    for mu, share in itertools.product((0.5, 1.0, 2.0), (0.02, 0.1, 0.3, 0.5)):
+        one, other = share * np.exp(-((answers - mu) ** 2) / 2), (1 - share) * np.exp(-(answers**2) / 2)
+        held, out = one / (one + other), np.zeros(answers.size, dtype=bool)
+        for part, times in ((0.8, 1.5), (0.2, 1.0)):
+            epsilon = gaussian_shift(mu, beta=beta * part).epsilon * times
+            slack, growth = gaussian_delta(mu, epsilon) / (beta * part), math.expm1(epsilon)
+            out |= (held - slack) / (1 + growth * (1 - held)) > share
+            out |= (1 - held - slack) / (1 + growth * held) > 1 - share
+        missed = ((one + other) * out).sum() * (answers[1] - answers[0]) / math.sqrt(2 * math.pi)
+        worst = max(worst, missed)
+    assert worst == pytest.approx(0.00197, abs=2e-5)
 
 
 def test_u6_plans_say_both_widths_and_read_back():

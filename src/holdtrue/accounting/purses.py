@@ -203,7 +203,7 @@ def _mix_with_normal(points: Floats, curve: Floats, mu: float, epsilon: float) -
 
     # Of cells beyond +-12 only the tail counts: as 1 where the loss is large, at their first value where it is small.
     near = np.searchsorted(points, (epsilon - mu * mu / 2 - _REACH * mu, epsilon - mu * mu / 2 + _REACH * mu))
-    first = max(0, min(int(near[0]), points.size - 2))
+    first = max(0, min(int(near[0]) - 1, points.size - 2))  # below them all, also where they lie between two points
     points, curve = points[first : max(int(near[1]), first + 2)], curve[first : max(int(near[1]), first + 2)]
     edges = (epsilon - mu * mu / 2 - points) / mu  # falling
     masses = np.where(edges[1:] > 0, ndtr(-edges[1:]) - ndtr(-edges[:-1]), ndtr(edges[:-1]) - ndtr(edges[1:]))

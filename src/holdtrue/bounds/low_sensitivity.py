@@ -50,7 +50,8 @@ def low_sensitivity_interval(  # noqa: PLR0913 - one answer, and what is frozen
 
 def correlation_in_box(covariance: Ends, first: Ends, second: Ends) -> Ends:
     """Return ends for covariance/sqrt(first second), each known to be in an interval; -1 or 1 where a variance may be 0."""
-    least, most = (math.sqrt(max(0.0, first[side]) * max(0.0, second[side])) for side in (0, 1))
+    # Roots first: the product of two small variances may be too small for a float to hold.
+    least, most = (math.sqrt(max(0.0, first[side])) * math.sqrt(max(0.0, second[side])) for side in (0, 1))
 
     def divide(top: float, *, upward: bool) -> float:
         under = least if (top > 0) == upward else most

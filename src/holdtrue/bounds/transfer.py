@@ -23,7 +23,7 @@ from holdtrue.accounting.closed_forms import (
     upper_quantile,
     zero_concentrated_delta,
 )
-from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, hoeffding_alpha
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, hoeffding_alpha
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import (
     ROUNDING,
@@ -47,10 +47,12 @@ _NEAR_ONE = 1 - 2.0**-40
 _ITERATIONS = 100
 _HALVINGS = 52
 _CLOSE = 2.0**-44
+_FARTHEST = 30.0
 EDGE_RATES = (3.3, 4.2)
-"""At which epsilon, over mu, T6 is taken besides its best one, for shares near 0 and 1 (V4.2)."""
+"""At which epsilon, over mu, T6 is taken besides its best one, for shares near 0 and 1, where p2 is .04 (V4.2)."""
 EDGE_SHARE = 0.05
 """The share of beta that each of them has."""
+_EDGE_BETA = 0.04 * EDGE_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,12 +362,28 @@ def level_shift(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: flo
     return _ledger_shift(kind, round_up(min(first << level, cap) * UNIT), _level_beta(level, beta))
 
 
-def level_pairs(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float) -> tuple[Shift, ...]:
+@lru_cache(1024)
+def edge_rates(beta: float) -> tuple[float, ...]:
+    """Return at which epsilon, over mu, a pair that fails with probability beta has the slack, over mu, of V4.2's pairs.
+
+    3.3 and 4.2 at V4.2's share of .002, and farther out for a smaller one, about where E(Z - t)_+ / beta is the same.
+    """
+    heights = [gaussian_overshoot(rate, one_sided=True) * beta / _EDGE_BETA for rate in EDGE_RATES]
+    return tuple(
+        smallest_float(lambda at, height=height: gaussian_overshoot(at, one_sided=True) <= height, 0.0, _FARTHEST)  # type: ignore[misc]
+        for height in heights
+    )
+
+
+def level_pairs(  # noqa: PLR0913 - a level, and how pairs are placed
+    kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float, scaled: bool = True
+) -> tuple[Shift, ...]:
     """Return several shifts that hold at once with failure beta, the first as :func:`level_shift` has it (V4.2 iii).
 
-    T6 at the best epsilon of the level with nine tenths of its share of beta, and at epsilon = 3.3 mu and 4.2 mu with a
+    T6 at the best epsilon of the level with nine tenths of its share of beta, and at :func:`edge_rates` times mu with a
     twentieth each: these are far narrower for shares near 0 and 1, and all fail together at most as often as their shares
-    add up to. Needs: as :func:`level_shift`. An interval may then be the intersection of those by T6 at each.
+    add up to. Needs: as :func:`level_shift`. An interval may then be the intersection of those by T6 at each. Not
+    ``scaled``: at 3.3 mu and 4.2 mu whatever the share, as in ledgers of before.
     """
     whole = level_shift(kind, spent, first=first, cap=cap, beta=beta * (1 - 2 * EDGE_SHARE))
     if kind == "pure":
@@ -374,7 +392,8 @@ def level_pairs(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: flo
     total, share = round_up(min(first << level, cap) * UNIT), _level_beta(level, beta) * EDGE_SHARE
     mu = math.sqrt(total if kind == "gdp" else 2 * total) * ROUNDING
     curve = partial(gaussian_delta, mu) if kind == "gdp" else partial(zero_concentrated_delta, total)
-    return (whole, *(_shift_at(rate * mu, curve(rate * mu), share) for rate in EDGE_RATES))
+    rates = edge_rates(share) if scaled else EDGE_RATES
+    return (whole, *(_shift_at(rate * mu, curve(rate * mu), share) for rate in rates))
 
 
 def meet_ends(ends: tuple[float, float], *, pairs: Sequence[Shift]) -> tuple[float, float]:
@@ -414,11 +433,12 @@ def purse_shift(purse: "Purse", mu: float, *, beta: float) -> Shift:
     return _purse_shift(purse.currency, purse.cap_units, purse.epsilon, mu, beta)
 
 
-def purse_pairs(purse: "Purse", mu: float, *, beta: float) -> tuple[Shift, ...]:
+def purse_pairs(purse: "Purse", mu: float, *, beta: float, scaled: bool = True) -> tuple[Shift, ...]:
     """Return several shifts at both caps that hold at once with failure beta, as :func:`level_pairs` (V4.2 iii, V3.1)."""
     whole, near = purse_shift(purse, mu, beta=beta * (1 - 2 * EDGE_SHARE)), math.sqrt(mu * mu + purse.square)
     share = beta * EDGE_SHARE
-    return (whole, *(_shift_at(rate * near, purse.delta(mu, rate * near), share) for rate in EDGE_RATES))
+    rates = edge_rates(share) if scaled else EDGE_RATES
+    return (whole, *(_shift_at(rate * near, purse.delta(mu, rate * near), share) for rate in rates))
 
 
 @lru_cache(1024)

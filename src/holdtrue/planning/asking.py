@@ -386,4 +386,5 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
         bits=count("bits", bits, least=0),
         noise_beta=failure if pure else failure * _NOISE_SHARE,
         transfer_beta=0.0 if pure else failure * (1 - _NOISE_SHARE),
+        edges=not pure,
     )

@@ -72,6 +72,14 @@ class AskingTask:
         return replace(self, rule=rule)
 
 
+class Pair(Struct, frozen=True, forbid_unknown_fields=True):
+    """One form of T6: the box of an answer's noise, epsilon, and the slack, which counts on that box."""
+
+    noise: float
+    epsilon: float
+    slack: float
+
+
 class Transfer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What T6 freezes before data: epsilon, slack = delta(epsilon)/transfer_beta, and how beta is split.
 
@@ -79,6 +87,8 @@ class Transfer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     With an ``overshoot`` beta is not split: noise is the box of one answer, the overshoot bounds what the noise of all
     answers together exceeds its boxes by in the mean, and slack = (delta(epsilon) + e^epsilon overshoot)/beta (S1 b). In a
     plan for one side, both count the noise in the direction that can break the promise only (S6).
+    ``edges`` are further pairs for answers near 0 and 1, each with a share of beta of its own, so that all hold at once:
+    the interval of one answer is where those by all pairs meet (V4.2 iii).
     """
 
     epsilon: float
@@ -88,6 +98,7 @@ class Transfer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     noise_beta: float
     transfer_beta: float
     overshoot: float = 0.0
+    edges: tuple[Pair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The plans for asking as records: what they hold, and how they read."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -27,7 +28,8 @@ from holdtrue.codec import decode
 from holdtrue.errors import NotCertified, RequestError
 from holdtrue.events import Event
 from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind, Number, probability
-from holdtrue.planning.methods import REACHES, SIDES, AskingTask, CapRule, Side, Transfer
+from holdtrue.planning.methods import REACHES, SIDES, AskingTask, CapRule, Pair, Side, Transfer
+from holdtrue.records import html_table
 
 if TYPE_CHECKING:
     from holdtrue.planning.comparing import Comparison
@@ -142,8 +144,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
     @property
     def use_units(self) -> int:
-        """Return the whole units of one use of the reserve, where its verb is called without an epsilon."""
-        return self.reserve_units // self.uses
+        """Return the whole units of one use of the reserve, where its verb is called without an epsilon.
+
+        None where there is no reserve: what dividing the cap among the questions leaves pays for nothing of use.
+        """
+        kept = self.reserve_units
+        return 0 if self.second is None and kept < self.queries else kept // self.uses
 
     @property
     def noise_scale(self) -> Fraction:
@@ -197,26 +203,41 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         del draw
         return self.sample_alpha
 
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return every form of T6 that the interval of one answer rests on, none by other theorems (V4.2 iii)."""
+        frozen = self.transfer
+        return () if frozen is None else (Pair(frozen.noise, frozen.epsilon, frozen.slack), *frozen.edges)
+
     def interval(
         self, answer: float, *, by_position: bool = False, draw: int = 1, spent: int = 0
     ) -> tuple[float, float] | None:
         """Return the ends for the population value behind an answer, or None where rows are not independent draws.
 
-        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha, and say nothing of such
-        per-row queries (None). Whichever answer it is, and whatever was spent before it: the plan counts on all of them.
+        By T6, or T6b where every row has a query of its own, at every pair of the plan; other theorems give answer +- alpha,
+        and say nothing of such per-row queries (None). Whichever answer it is, and whatever was spent before it: the plan
+        counts on all of them.
         Law (S6): a plan for one side says nothing in the other direction, where the end is 0 or 1.
         """
         del draw, spent
         if not self.iid or (by_position and self.transfer is None):
             return None
         if self.transfer is not None:
-            ends = position_interval if by_position else interval
-            frozen = self.transfer
-            low, high = ends(answer, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
+            low, high = meet_pairs(self.pairs, answer, by_position=by_position)
         else:
             clipped = min(1.0, max(0.0, answer))
             low, high = max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
         return 0.0 if self.side == "high" else low, 1.0 if self.side == "low" else high
+
+    def interval_below(self, answer: float, *, most: float) -> tuple[float, float]:
+        """Return the ends by position of an answer that cannot be above ``most``, by a plan with a transfer theorem.
+
+        What is missing to it is a query as well, and bounds the answer from above where that is nearer.
+        """
+        pairs = self.pairs
+        low, high = meet_pairs(pairs, answer, by_position=True)
+        missing, _ = meet_pairs(pairs, most - answer, by_position=True)
+        return low, min(high, most - missing + 2.0**-48)
 
     def transfer_terms(self, *, draw: int, spent: int) -> tuple[float, float, float] | None:
         """Return the box, the epsilon and the slack of an answer; None where the transfer theorem does not speak of it."""
@@ -232,13 +253,13 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
             return Shift(1.0, 0.0, 1.0)
         return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
-    def find_pairs(self, beta: float, *, spent: int) -> tuple[Shift, ...]:
+    def find_pairs(self, beta: float, *, spent: int, scaled: bool = True) -> tuple[Shift, ...]:
         """Return several shifts that hold at once where :meth:`find_shift` has one (V4.2 iii)."""
         if self.second is not None and self.cap is not None:
-            return purse_pairs(self.second, self.cap * ROUNDING, beta=beta)
+            return purse_pairs(self.second, self.cap * ROUNDING, beta=beta, scaled=scaled)
         if self.ledger is None:
             return (Shift(1.0, 0.0, 1.0),)
-        return level_pairs(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+        return level_pairs(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta, scaled=scaled)
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
@@ -271,8 +292,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th style='text-align:right'>{name}</th><td>{value}</td></tr>" for name, value in self.lines())
-        return f"<table>{cells}</table>"
+        return html_table(self.lines())
 
     def _say_widths(self) -> list[str]:
         """Return the other width in words: with and without rows that are declared independent draws."""
@@ -368,7 +388,8 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     Guarantee: if the rows are independent draws and the ledger never passes its cap, then with probability at least
     1 - beta every interval of :meth:`interval` covers at once, whatever the ledger pays for beside; and the whole ledger is
     (epsilon, delta)-DP. An answer's width depends on its number and on what was spent up to it, all analysts and verbs
-    included. ``queries`` is how many the cap can pay for, ``alpha`` the half-width of the last of them.
+    included. ``queries`` is how many the cap can pay for, ``alpha`` the half-width of the last of them. ``edges``: intervals
+    are where those by several pairs meet (V4.2 iii).
     """
 
     rows: int
@@ -387,6 +408,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     noise_beta: float
     transfer_beta: float
     group: int = 1
+    edges: bool = False
 
     method = "open-ended"
     limited = True
@@ -465,26 +487,31 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     def interval(self, answer: float, *, draw: int, spent: int, by_position: bool = False) -> tuple[float, float] | None:
         """Return the ends for the population value behind answer number ``draw``; ``spent`` counts its own cost (T7)."""
-        terms = self.transfer_terms(draw=draw, spent=spent)
-        if terms is None:
+        if not self.iid:
             return None
-        noise, epsilon, slack = terms
-        return (position_interval if by_position else interval)(answer, noise=noise, epsilon=epsilon, slack=slack)
+        noise, shifts = self._noise(draw), self._find_shifts(spent)
+        return meet_pairs([Pair(noise, each.epsilon, each.slack) for each in shifts], answer, by_position=by_position)
 
     def transfer_terms(self, *, draw: int, spent: int) -> tuple[float, float, float] | None:
         """Return the box, the epsilon and the slack of an answer by its number and by what was spent with it (T7)."""
         if not self.iid:
             return None
-        gap = self.find_shift(self.transfer_beta, spent=spent)
+        gap = self._find_shifts(spent)[0]
         return self._noise(draw), gap.epsilon, gap.slack
+
+    def _find_shifts(self, spent: int) -> tuple[Shift, ...]:
+        """Return the shifts that intervals rest on, all at once; a ledger of before has one."""
+        if self.edges:
+            return self.find_pairs(self.transfer_beta, spent=spent)
+        return (self.find_shift(self.transfer_beta, spent=spent),)
 
     def find_shift(self, beta: float, *, spent: int) -> Shift:
         """Return T5's shift once this much is spent, with failure beta over all totals (T7)."""
         return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
-    def find_pairs(self, beta: float, *, spent: int) -> tuple[Shift, ...]:
+    def find_pairs(self, beta: float, *, spent: int, scaled: bool = True) -> tuple[Shift, ...]:
         """Return several shifts that hold at once where :meth:`find_shift` has one (V4.2 iii)."""
-        return level_pairs(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+        return level_pairs(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta, scaled=scaled)
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
@@ -518,8 +545,17 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     def __str__(self) -> str:
         return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
 
+    _repr_html_ = Plan._repr_html_
+
 
 AnyPlan: TypeAlias = Plan | OpenPlan
+
+
+def meet_pairs(pairs: Sequence[Pair], answer: float, *, by_position: bool = False) -> tuple[float, float]:
+    """Return where the intervals of an answer by several pairs meet, which is around the answer (V4.2 iii)."""
+    form = position_interval if by_position else interval
+    found = [form(answer, noise=each.noise, epsilon=each.epsilon, slack=each.slack) for each in pairs]
+    return max(low for low, _ in found), min(high for _, high in found)
 
 
 def find_intervals(

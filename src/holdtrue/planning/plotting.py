@@ -203,15 +203,7 @@ def _mark(axes: "Axes", point: tuple[float, float], label: str, place: tuple[flo
     axes.plot(*([value] for value in point), "o", color=_CHOSEN, markersize=9, markeredgecolor="white", zorder=4)
     side = "bottom" if place[1] > 0 else "top"
     axes.annotate(
-        label,
-        point,
-        place,
-        textcoords="offset points",
-        color=_CHOSEN,
-        fontweight="bold",
-        fontsize=10.5,
-        va=side,
-        zorder=5,
+        label, point, place, textcoords="offset points", color=_CHOSEN, fontweight="bold", fontsize=10.5, va=side, zorder=5
     )
 
 

@@ -61,7 +61,7 @@ class PredictionPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field=
             "privacy": f"epsilon {self.epsilon:.4g} each; {self.predictions:,} cost mu {self.mu:.4g}, rho {self.rho:.4g}",
             "method": f"{self.method}: {self.theorem}",
         }
-        if self.lower_bound is not None:
+        if self.lower_bound is not None and self.lower_bound > 1:
             lines["never below"] = f"{self.lower_bound:,} rows, whatever the method"
         return text_table(f"{self.rows:,} rows for private predictions", lines)
 

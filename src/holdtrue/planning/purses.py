@@ -84,7 +84,11 @@ class PurseGaussian(_Pursed, JointGaussian):
 
     def shift(self, cap: float, beta: float) -> Shift:
         """Return about where T5's gap is least, to start from."""
-        return gaussian_shift(math.sqrt(cap * cap + self.purse.square), beta=beta)
+        return gaussian_shift(self.find_whole_mu(cap), beta=beta)
+
+    def find_whole_mu(self, cap: float) -> float:
+        """Return about the mu of both purses."""
+        return math.sqrt(cap * cap + self.purse.square)
 
     def cap(self, gamma: float, beta: float) -> float:
         """Return about the mu of the questions at which the gap is gamma, to start from."""

@@ -6,14 +6,18 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
+from msgspec import structs
+
 from holdtrue.accounting.closed_forms import descend, gaussian_delta, upper_quantile, zero_concentrated_delta
 from holdtrue.accounting.event_privacy import rho
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import (
+    EDGE_SHARE,
     Shift,
     concentrated_rho,
     concentrated_shift,
     eased_gap,
+    edge_rates,
     gaussian_mu,
     gaussian_shift,
     interval,
@@ -26,6 +30,7 @@ from holdtrue.planning.methods import (
     AskingTask,
     Design,
     GaussianMethod,
+    Pair,
     Transfer,
     split_beta,
     spread_of,
@@ -37,6 +42,7 @@ _MOST_EXPONENT = 6.0
 _MOST_LOST = 1.1
 _HALVINGS = 12
 _A_QUARTER = -math.log(3)
+_LEAST_GAIN = 0.9
 
 
 class TransferGaussian(GaussianMethod):
@@ -91,9 +97,46 @@ class TransferGaussian(GaussianMethod):
         return Design((noise + gap.gamma) * ROUNDING, transfer=frozen)
 
     def design(self, task: AskingTask, rows: int) -> Design:
-        """Return the design that is narrowest in the middle, or, with ``shares``, at these shares (U6)."""
+        """Return the design that is narrowest in the middle, or, with ``shares``, at these shares (U6).
+
+        Where further pairs make the interval of an answer that is 0, or of these shares, narrower by a tenth or more, they
+        have a twentieth of beta each, and the design is that of the rest (V4.2 iii): where the gap is far above the noise.
+        """
+        alone = self._design_pair(task, rows)
+        edges, share = self._freeze_edges(task, rows, alone), task.shares or 0.0
+        if alone.transfer is None or not edges or edges[0].noise >= alone.transfer.gamma:
+            return alone
+        single = [Pair(alone.transfer.noise, alone.transfer.epsilon, alone.transfer.slack)]
+        if _meet_high(share, edges) - share > _LEAST_GAIN * (_meet_high(share, single) - share):
+            return alone
+        first = self._design_pair(replace(task, beta=task.beta * (1 - len(edges) * EDGE_SHARE)), rows)
+        if first.transfer is None:
+            return alone
+        return replace(first, transfer=structs.replace(first.transfer, edges=self._freeze_edges(task, rows, first)))
+
+    def _design_pair(self, task: AskingTask, rows: int) -> Design:
+        """Return the design with one pair of epsilon and slack, which has all of beta."""
         balanced = super().design(task, rows)
         return balanced if task.shares is None else self._tune(task, rows, balanced)
+
+    def _freeze_edges(self, task: AskingTask, rows: int, design: Design) -> tuple[Pair, ...]:
+        """Return the pairs for answers near 0 and 1, at the cap and the noise of a design; none where it has no width."""
+        if design.transfer is None or design.alpha >= 1:
+            return ()
+        cap, own = math.sqrt(design.cap * self._weight * UNIT) * ROUNDING, replace(task, beta=task.beta * EDGE_SHARE)
+        rest = self.place_edge(own, design.transfer)
+        points = [[math.log(rate * self.find_whole_mu(cap)), *rest] for rate in edge_rates(own.beta)]
+        frozen = [self.freeze(own, point, rows=rows, sigma=design.sigma, cap=cap) for point in points]
+        return tuple(Pair(each.noise, each.epsilon, each.slack) for each in frozen)
+
+    def find_whole_mu(self, cap: float) -> float:
+        """Return about the mu of everything that a ledger may pay for."""
+        return cap
+
+    def place_edge(self, task: AskingTask, frozen: Transfer) -> list[float]:
+        """Return the coordinates of :meth:`freeze` but epsilon's for a further pair: beta is split as in the first."""
+        del task
+        return self.thaw(frozen, 1.0)[1:]
 
     def freeze(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Transfer:
         """Return what T6 freezes at any epsilon, point[0] its logarithm, and any split of beta, point[1] its log-odds."""
@@ -220,6 +263,11 @@ class JointGaussian(TransferGaussian):
         """Return the point that :meth:`freeze` was at, up to rounding."""
         return [math.log(frozen.epsilon), math.log(frozen.noise / sigma)]
 
+    def place_edge(self, task: AskingTask, frozen: Transfer) -> list[float]:
+        """Return the logarithm of the box at which a pair with this share of beta is about narrowest at 0."""
+        del frozen
+        return [math.log(_joint_box(task.queries, task.beta, one_sided=task.one_sided))]
+
 
 class JointConcentrated(JointGaussian, TransferConcentrated):
     """The same on a zCDP ledger."""
@@ -231,9 +279,18 @@ class JointConcentrated(JointGaussian, TransferConcentrated):
 @lru_cache(1024)
 def _joint_factor(queries: int, beta: float, *, one_sided: bool) -> float:
     """Return the least over t of t + queries E(|Z| - t)_+ / beta: what a deviation of noise costs in half-width (S1)."""
-    # Where the derivative is 0, 1 - queries Pr[|Z| > t]/beta, or the same with Z; a box is at least 0.
-    box = upper_quantile(min(0.5, beta / queries)) if one_sided else gaussian_quantile(1, beta=beta / queries)
+    box = _joint_box(queries, beta, one_sided=one_sided)
     return box + queries * gaussian_overshoot(box, one_sided=one_sided) / beta
+
+
+def _joint_box(queries: int, beta: float, *, one_sided: bool) -> float:
+    # Where the derivative of that is 0, 1 - queries Pr[|Z| > t]/beta, or the same with Z; a box is at least 0.
+    return upper_quantile(min(0.5, beta / queries)) if one_sided else gaussian_quantile(1, beta=beta / queries)
+
+
+def _meet_high(share: float, pairs: Sequence[Pair]) -> float:
+    """Return the upper end for an answer that is this share, by T6 at several pairs."""
+    return min(interval(share, noise=each.noise, epsilon=each.epsilon, slack=each.slack)[1] for each in pairs)
 
 
 def half_width(share: float, frozen: Transfer) -> float:

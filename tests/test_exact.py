@@ -119,6 +119,7 @@ def test_rounding_goes_outwards_by_less_than_one_unit(value):
 def test_rounding_past_the_largest_float():
     assert exact.round_up(Fraction(10) ** 400) == math.inf
     assert exact.round_down(Fraction(10) ** 400) == exact.sys.float_info.max
+    assert str(exact.round_down(Fraction(0))) == "0.0"  # -0 would be shown as such
     assert exact.round_up(-(Fraction(10) ** 400)) == -exact.sys.float_info.max
 
 

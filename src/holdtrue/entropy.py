@@ -21,6 +21,7 @@ _KEY_BYTES = 32
 _COUNTER_BYTES = 16
 _WORD_BYTES = 8
 _SERVED_PER_KEY = 1 << 30
+_MADE_TOGETHER = 512
 _ZEROS = bytes(1 << 16)
 
 
@@ -48,17 +49,25 @@ class Bits(Protocol):
 class KeyStream:
     """The key stream of AES-256 in counter mode under one key."""
 
-    __slots__ = ("_cipher", "served")
+    __slots__ = ("_ahead", "_cipher", "served")
 
     def __init__(self, key: bytes, counter: bytes) -> None:
         if len(key) != _KEY_BYTES or len(counter) != _COUNTER_BYTES:
             message = "the kernel gave fewer random bytes than were asked for; nothing is released"
             raise ReleaseError(message)
         self._cipher: CipherContext = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
+        self._ahead: Words = np.empty(0, dtype=np.uint64)  # made and not given yet
         self.served = 0
 
     def words(self, count: int) -> Words:
-        """Return the next words of the stream."""
+        """Return the next words of the stream. Few are taken from some that were made together."""
+        if count > self._ahead.size:
+            made = self._make_words(max(count - self._ahead.size, _MADE_TOGETHER))
+            self._ahead = np.concatenate((self._ahead, made)) if self._ahead.size else made
+        found, self._ahead = self._ahead[:count], self._ahead[count:]
+        return found
+
+    def _make_words(self, count: int) -> Words:
         # update_into wants room for one block more than it writes.
         buffer = np.empty(count + _COUNTER_BYTES // _WORD_BYTES, dtype=np.uint64)
         target = buffer.view(np.uint8).data

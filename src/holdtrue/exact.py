@@ -276,7 +276,7 @@ def round_up(value: Fraction) -> float:
 
 def round_down(value: Fraction) -> float:
     """Return the largest float that is not above a rational."""
-    return -round_up(-value)
+    return 0.0 - round_up(-value)  # not -0, which would be shown
 
 
 def units_up(value: Fraction) -> int:

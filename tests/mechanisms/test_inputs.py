@@ -118,8 +118,8 @@ def test_threshold_is_a_whole_number(threshold):
         ht.AboveThreshold(epsilon=1, threshold=threshold)
 
 
-@pytest.mark.parametrize("weights", [[], [0], [1, -1], [1, math.nan], [math.inf], ["1"], 5, [True]])
-def test_weights_are_above_zero(weights):
+@pytest.mark.parametrize("weights", [[], [0], [0, 0], [1, -1], [1, math.nan], [math.inf], ["1"], 5, [True], [2**-1023, 1]])
+def test_weights_are_a_measure(weights):
     with pytest.raises(ht.InvalidParameter, match="weights must be"):
         ht.Exponential(epsilon=1, weights=weights)
 
@@ -127,6 +127,8 @@ def test_weights_are_above_zero(weights):
 def test_weights_and_scores_have_one_length():
     with pytest.raises(ht.InvalidParameter, match="3 scores, one per weight"):
         ht.Exponential(epsilon=1, weights=[1, 2, 3]).release([1, 2])
+    with pytest.raises(ht.InvalidParameter, match="weight above 0"):
+        ht.Exponential(epsilon=1, weights=[1, 0, 3]).release_top([1, 2, 3], 3)
 
 
 def test_range_and_monotone_are_not_given_together():

@@ -126,6 +126,21 @@ def test_gumbel_argmax_weighs_by_the_base_measure(bits):
     assert chi_square_of_counts(np.bincount(drawn, minlength=3), _softmax(scores, 0.5)) < LEVEL
 
 
+@pytest.mark.parametrize("length", [4, 70_000])
+def test_a_candidate_of_weight_zero_is_never_chosen_and_moves_no_other(length, bits):
+    """The best by far has weight 0: the law is that of the others, in short rows and in long ones."""
+    scores = np.zeros(length, dtype=np.int64)
+    scores[:4] = [1, 2**62, 3, -(2**62)]
+    weights = np.zeros(length)
+    weights[[0, 2]] = 2, 1
+    runs = 200_000 if length == 4 else 150
+    rows = np.tile(scores, (runs, 1)) if length == 4 else np.broadcast_to(scores, (runs, length))
+    drawn = gumbel_argmax(rows, rate=Fraction(1, 2), weights=rationals("weights", weights, zero=True), bits=bits)
+    wanted = np.array([2 * np.exp(0.5), np.exp(1.5)])
+    assert set(drawn.tolist()) == {0, 2}
+    assert chi_square_of_counts(np.bincount(drawn, minlength=3)[[0, 2]], wanted / wanted.sum()) > LEVEL
+
+
 def test_gumbel_argmax_over_long_rows_has_the_same_law(bits):
     """Rows longer than a block take the streaming path: half of a long row is one group, half the other."""
     length = 40_000

@@ -184,7 +184,8 @@ def test_the_shortfall_holds_for_every_pick_and_falls_with_equal_bests():
 @pytest.mark.parametrize(
     "given",
     [
-        {"weights": [0, 1]},
+        {"weights": [0, 0]},
+        {"weights": [0, 1], "top": 2},
         {"weights": [-1, 1]},
         {"weights": [1]},
         {"weights": {"a": 1, "c": 2}},
@@ -199,6 +200,15 @@ def test_the_shortfall_holds_for_every_pick_and_falls_with_equal_bests():
 def test_terms_that_a_public_check_refutes_are_refused(given):
     with pytest.raises(InvalidParameter):
         released({"a": 0, "b": 1}, **given)
+
+
+def test_a_candidate_of_weight_zero_is_none():
+    """It is never chosen, and neither the shortfall nor the number of candidates knows of it."""
+    release = released({"a": 5000, "b": 0, "c": 1}, weights=[0, 1, 2], top=2)
+    assert {tuple(sorted(release.draw([]))) for _ in range(50)} == {(1, 2)}
+    with_it, without = (SelectionTerms(len(each), PLAN, Fraction(1), weights=each) for each in ((0, 1, 2), (1, 2)))
+    assert with_it.bound_shortfall() == without.bound_shortfall()
+    assert SelectionTerms(2, PLAN, Fraction(1), weights=(0, 1)).bound_shortfall() == 0
 
 
 @pytest.mark.parametrize("scores", [[0.5, 1], np.ones(3), [True, False], np.zeros((2, 2), int), {"a": "x"}, []])
@@ -230,7 +240,9 @@ def test_queries_of_independent_rows_say_how_far_behind_in_the_population():
     (said,) = alone.respond([0], PROOF, Standing(0, alone.cost, 0))
     assert "N3" in said.certificate.theorem
     assert said.population_shortfall < later.population_shortfall
-    assert released({"a": 0, "b": 1}).respond([0], PROOF, Standing(0, 0, 0))[0].population_shortfall is UNSET
+    (own,) = released({"a": 0, "b": 1}).respond([0], PROOF, Standing(0, 0, 0))
+    assert own.population_shortfall is UNSET
+    assert "B5" in own.certificate.theorem  # of these rows alone: the transfer theorem says nothing of scores
 
 
 def test_the_population_statement_holds():

@@ -19,6 +19,7 @@ from holdtrue.exact import (
     round_up,
 )
 
+UTILITY = "utility of the exponential mechanism (B5)"
 _NEAR = 1e-9
 
 

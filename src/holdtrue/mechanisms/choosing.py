@@ -21,6 +21,9 @@ from holdtrue.noise.levels import count_needed, draw_by_flips, draw_by_weights
 from holdtrue.noise.samplers import BLOCK, bernoulli_exponential, uniform_below
 from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 
+_MOST_POINTS = 1 << 32  # of a run, one of which is drawn
+_LEAST_WEIGHT = Fraction(1, 1 << 1022)  # smaller ones have no float that is near enough
+
 
 def score_range(sensitivity: Number, range_: Number | None, *, monotone: bool) -> Fraction:
     """Return R, the most that the scores' changes between neighbours may differ from each other (B2).
@@ -59,6 +62,10 @@ class ChoosingMechanism(Mechanism):
     def _choose_in_rows(self, scores: Integers, rate: Fraction, without: Collection[int] = ()) -> npt.NDArray[np.int64]:
         """Choose one candidate of each row; ``without`` are the places of those whose scores were taken out."""
 
+    def _count_possible(self, size: int) -> int:
+        """Return how many of so many candidates can be chosen."""
+        return size
+
     @overload
     def release(self, values: list[int] | list[Fraction]) -> int: ...
     @overload
@@ -84,6 +91,8 @@ class ChoosingMechanism(Mechanism):
         scores, rate = _whole_scores(values, self.rate)
         if scores.ndim != 1 or scores.size < count("top", top):
             raise InvalidParameter.without_value("values", f"one row of {top} or more scores; the shape is {scores.shape}")
+        if self._count_possible(scores.size) < top:
+            raise InvalidParameter("top", top, "at most the number of candidates with a weight above 0")
         gone: list[int] = []
         for _ in range(top):
             left = scores if not gone else np.delete(scores, gone)
@@ -120,7 +129,8 @@ class Exponential(ChoosingMechanism):
     Guarantee: epsilon-DP and epsilon-bounded-range, attained. R is the range of the scores: twice their sensitivity, the
     sensitivity itself where all scores move the same way (``monotone=True``), or a smaller number that the caller can
     prove (``range=``). An infinite set of candidates is given as a finite partition, with the base measure of its cells
-    as ``weights`` and scores that are constant on each. Needs: candidates and weights fixed before any row is seen.
+    as ``weights`` and scores that are constant on each; one of weight 0 is never chosen. Needs: candidates and weights
+    fixed before any row is seen.
     Fails: only if the kernel's generator does.
 
     >>> import holdtrue as ht
@@ -146,13 +156,16 @@ class Exponential(ChoosingMechanism):
     def _claim(self) -> events.Event:
         return events.BoundedRange(self.rate * self.range)
 
+    def _count_possible(self, size: int) -> int:
+        return size if self.weights is None else sum(map(bool, self.weights))
+
     def _choose_in_rows(self, scores: Integers, rate: Fraction, without: Collection[int] = ()) -> npt.NDArray[np.int64]:
         if self.weights is not None and len(self.weights) != scores.shape[1] + len(without):
             raise InvalidParameter.without_value(
                 "values", f"{len(self.weights)} scores, one per weight, not {scores.shape[1]}"
             )
         left = self.weights if self.weights is None or not without else _leave_out(self.weights, without)
-        weights = None if left is None else rationals("weights", left)
+        weights = None if left is None else rationals("weights", left, zero=True)
         found = _choose_by_level(scores, rate, draw_by_weights, self._bits) if weights is None else None
         return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits) if found is None else found
 
@@ -162,17 +175,17 @@ class Exponential(ChoosingMechanism):
         Law: that of the points as so many candidates, with probability proportional to e^(epsilon score / R); a run is drawn
         with its length as its weight, then a point of it, each as likely (U3.3). Run i has the points from ends[i] on, up to
         ends[i + 1] and without it; one without a point is never drawn. Runs may depend on rows: what must not move by more
-        than the sensitivity is the score at each point. The time depends on how many runs have points.
+        than the sensitivity is the score at each point. The work depends on the number of runs alone.
         """
         scores, rate = _whole_scores(values, self.rate)
         lengths = np.diff(np.asarray(ends, dtype=np.int64))
         if scores.ndim != 1 or len(lengths) != scores.size or (lengths < 0).any() or not lengths.any():
             raise InvalidParameter.without_value("ends", "ends of runs that do not fall, one more than there are scores")
-        held = np.flatnonzero(lengths)
-        weights = rationals("weights", [Fraction(int(lengths[place])) for place in held])
-        left = np.delete(scores, np.flatnonzero(lengths == 0))
-        row: Integers = np.ascontiguousarray(left).reshape(1, -1)
-        place = int(held[int(gumbel_argmax(row, rate=rate, weights=weights, bits=self._bits)[0])])
+        if lengths.max() > _MOST_POINTS:
+            raise InvalidParameter.without_value("ends", "ends of runs of 2^32 points each at most")
+        weights = rationals("weights", lengths.astype(np.float64), zero=True)
+        row: Integers = np.ascontiguousarray(np.atleast_2d(scores))
+        place = int(gumbel_argmax(row, rate=rate, weights=weights, bits=self._bits)[0])
         return int(ends[place]) + int(uniform_below(int(lengths[place]), size=1, bits=self._bits)[0])
 
     def __repr__(self) -> str:
@@ -204,10 +217,13 @@ def _leave_out(weights: tuple[Fraction, ...], places: Collection[int]) -> tuple[
 
 
 def _exact_weights(weights: Array) -> tuple[Fraction, ...]:
-    checked: Rationals = rationals("weights", weights)
-    if checked.alone or checked.floats.size == 0:
-        raise InvalidParameter("weights", weights, "one weight above 0 for each candidate")
-    return tuple(checked.at(index) for index in range(checked.floats.size))
+    checked: Rationals = rationals("weights", weights, zero=True)
+    if checked.alone or not checked.floats.any():
+        raise InvalidParameter("weights", weights, "one weight for each candidate, 0 or above, and not all of them 0")
+    found = tuple(checked.at(index) for index in range(checked.floats.size))
+    if any(0 < weight < _LEAST_WEIGHT for weight in found):
+        raise InvalidParameter.without_value("weights", "0, or 2^-1022 and above")
+    return found
 
 
 @dataclass(frozen=True, init=False)

@@ -196,7 +196,7 @@ class _Candidates:
         return np.subtract(best, scores) if scores.dtype == object else best.view(np.uint64) - scores.view(np.uint64)
 
     def find_offsets(self, rows: slice, columns: slice) -> Floats:
-        """Return rate * gap - ln weight, row after row; the product is off by a relative 2^-51 at most."""
+        """Return rate * gap - ln weight, row after row, infinite at weight 0; the product is off by 2^-51 of it at most."""
         offsets = self.find_products(rows, columns)
         if self.log_weights is not None:
             offsets -= self.log_weights[columns]
@@ -213,23 +213,20 @@ class _Candidates:
     def decide(self, row: int, drawn: Iterable[tuple[int, np.uint64]], bits: Bits) -> Contender:
         """Return the one with the smallest key, exactly, of the columns of a row for which these words were drawn."""
         one = Fraction(1)
+        weighed = ((column, one if self.weights is None else self.weights.at(column), word) for column, word in drawn)
         return find_smallest(
             [
-                Contender(
-                    column,
-                    self.exact_product(row, column),
-                    one if self.weights is None else self.weights.at(column),
-                    word,
-                    bits,
-                )
-                for column, word in drawn
+                Contender(column, self.exact_product(row, column), weight, word, bits)
+                for column, weight, word in weighed
+                if weight
             ]
         )
 
 
 def _prepare_candidates(scores: Integers, rate: Fraction, weights: Rationals | None) -> _Candidates:
     log_weights = None if weights is None else _log_weights(weights.floats)
-    return _Candidates(scores, scores.max(axis=1, keepdims=True), rate, weights, log_weights)
+    held = scores if weights is None or weights.floats.all() else scores[:, weights.floats > 0]
+    return _Candidates(scores, held.max(axis=1, keepdims=True), rate, weights, log_weights)
 
 
 def _multiply_gaps(gaps: Gaps, rate: Fraction) -> Floats:
@@ -244,8 +241,8 @@ def _multiply_gaps(gaps: Gaps, rate: Fraction) -> Floats:
 
 
 def _log_weights(weights: Floats) -> Floats:
-    mantissas, exponents = np.frexp(weights)
-    return quantiles.logarithms(mantissas) + exponents * math.log(2)
+    mantissas, exponents = np.frexp(np.where(weights > 0, weights, 1.0))
+    return np.where(weights > 0, quantiles.logarithms(mantissas) + exponents * math.log(2), -np.inf)
 
 
 def _find_keys(words: Words, offsets: Floats) -> tuple[Floats, quantiles.Positions]:
@@ -265,7 +262,7 @@ def gumbel_argmax(scores: Integers, *, rate: Fraction, weights: Rationals | None
 
     Law: exact. It is the argmax of rate * score_i + ln weight_i + G_i with independent Gumbel G_i = -ln E_i, decided by
     floats unless the two best are within :data:`CLOSE`, and then by more bits. Needs: a matrix of whole numbers with at
-    least one column, rate > 0, weights > 0, one for each column. The work depends on the shape alone.
+    least one column, rate > 0, weights >= 0, one for each column, not all 0. The work depends on the shape alone.
     """
     candidates = _prepare_candidates(scores, rate, weights)
     rows, row = candidates.shape

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
-from holdtrue.bounds.selection import selection_epsilon, selection_shortfall
+from holdtrue.bounds.selection import UTILITY, selection_epsilon, selection_shortfall
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, floor_positive, floor_probability, positive, round_up
 from holdtrue.mechanisms.choosing import score_range
@@ -26,7 +26,7 @@ class SelectionPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     range: float
     mu: float
     rho: float
-    theorem: str = "utility of the exponential mechanism (B5)"
+    theorem: str = UTILITY
 
     def __str__(self) -> str:
         return text_table(

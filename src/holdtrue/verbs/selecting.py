@@ -15,11 +15,11 @@ from msgspec import UNSET, UnsetType
 from holdtrue.accounting.filters import Filter
 from holdtrue.bounds.learning import adaptive_excess, fixed_excess
 from holdtrue.bounds.prediction import epsilon_each
-from holdtrue.bounds.selection import selection_shortfall
+from holdtrue.bounds.selection import UTILITY, selection_shortfall
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.events import Composed
-from holdtrue.exact import UNIT, Integers, Number, count, integer, integers, positive, rational, read_list
+from holdtrue.exact import UNIT, Integers, Number, count, integer, integers, nonnegative, positive, rational, read_list
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
@@ -79,7 +79,7 @@ class SelectionTerms:
     """What is public about one choice, fixed before the charge.
 
     ``sensitivity`` is the most that one row moves a score, ``weights`` the base measure, equal unless given; ``top`` how
-    many are chosen, one after the other, with ``epsilon`` for each.
+    many are chosen, one after the other, with ``epsilon`` for each. Candidates of weight 0 are none.
     """
 
     size: int
@@ -107,7 +107,7 @@ class SelectionTerms:
     @property
     def odds(self) -> int:
         """Return how many candidates of the least weight weigh as much as all: their number, where weights are equal."""
-        return self.size if self.weights is None else math.ceil(sum(self.weights) / min(self.weights))
+        return self.size if self.weights is None else math.ceil(sum(self.weights) / min(filter(None, self.weights)))
 
     def bound_shortfall(self) -> float:
         """Return by how much each pick's score may be below the best, the next best, and so on, all at once (B5).
@@ -224,7 +224,8 @@ def choose_on_line(  # noqa: PLR0913 - one request, and who makes it
         point = float(low + (high - low) * drawn[0] / POINTS)
         method = f"exponential mechanism on a line of {POINTS:,} points"
         spread = float(2 * terms.sensitivity / each)
-        return [Choice(f"{point:.12g}", int(drawn[0]), terms.bound_shortfall(), certificate, method=method, scale=spread)]
+        proof = certificate.with_theorem(UTILITY)
+        return [Choice(f"{point:.12g}", int(drawn[0]), terms.bound_shortfall(), proof, method=method, scale=spread)]
 
     parts, event = (f"select {digest_of(request)}",), mechanism.event
     draw = lambda _: [mechanism.release_on_line(values, ends)]  # noqa: E731 - one line
@@ -279,10 +280,10 @@ def select(  # noqa: PLR0913 - the numbers of one choice
     queries = tuple(value for value in values if isinstance(value, Query)) if names is not None else ()
     if queries and len(queries) != len(values):
         raise InvalidParameter.saying("candidates", "candidates must be all queries or all whole scores")
-    picks = _check_top(top, len(values))
+    measure = _read_weights(weights, names, len(values))
+    picks = _check_top(top, len(values) if measure is None else sum(map(bool, measure)))
     each = epsilon_of_use(plan, picks=picks) if epsilon is None else positive("epsilon", epsilon) / picks
-    width = _check_sensitivity(sensitivity, values)
-    terms = SelectionTerms(len(values), plan, each, width, _read_weights(weights, names, len(values)), picks)
+    terms = SelectionTerms(len(values), plan, each, _check_sensitivity(sensitivity, values), measure, picks)
     mechanism = terms.make_mechanism(1 << plan.bits if queries else 1)
     event = mechanism.event if picks == 1 else Composed((mechanism.event,) * picks)
     request = terms.write_request(names)
@@ -294,17 +295,17 @@ def select(  # noqa: PLR0913 - the numbers of one choice
     def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
         chosen = tuple(str(place) if names is None else names[place] for place in drawn)
         excess: float | UnsetType = UNSET
+        theorem = UTILITY
         if queries and plan.iid:
             excess, theorem = terms.bound_excess(standing, boolean=all(query.boolean for query in queries))
-            certificate = certificate.with_theorem(theorem)
         return [
             Choice(
                 chosen[0],
                 int(drawn[0]),
                 terms.bound_shortfall(),
-                certificate,
+                certificate.with_theorem(theorem),
                 method=terms.method,
-                scale=float(2 * width / each),
+                scale=float(2 * terms.sensitivity / each),
                 names=chosen if picks > 1 else UNSET,
                 indices=tuple(map(int, drawn)) if picks > 1 else UNSET,
                 population_shortfall=excess,
@@ -372,7 +373,7 @@ def _check_sensitivity(sensitivity: Number | None, values: Sequence[object] | np
 def _read_weights(
     weights: Sequence[Number] | Mapping[str, Number] | None, names: list[str] | None, size: int
 ) -> tuple[Fraction, ...] | None:
-    """Return the base measure, a number above 0 for each candidate; by name where the candidates have names."""
+    """Return the base measure, a number for each candidate, by name where they have names; those of 0 are never chosen."""
     if weights is None:
         return None
     if isinstance(weights, Mapping):
@@ -381,7 +382,10 @@ def _read_weights(
         by_name = {str(name): weight for name, weight in weights.items()}
         given: Sequence[object] = [by_name[name] for name in names]
     else:
-        given = read_list("weights", weights, expected="numbers above 0, one for each candidate")
+        given = read_list("weights", weights, expected="numbers of 0 or above, one for each candidate")
     if len(given) != size:
         raise InvalidParameter.saying("weights", f"weights has {len(given):,} numbers; expected {size:,}, one per candidate")
-    return tuple(positive("weights", weight) for weight in given)
+    found = tuple(nonnegative("weights", weight) for weight in given)
+    if not any(found):
+        raise InvalidParameter.saying("weights", "weights add up to 0; give a candidate a weight above 0")
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, grid
-from holdtrue.errors import NotCertified
+from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.exact import UNIT
 from holdtrue.planning.asking import open_plan, plan
 from holdtrue.planning.tables import (
@@ -18,6 +18,7 @@ from holdtrue.planning.tables import (
     find_cell_ends,
     find_ends,
     find_ratio,
+    find_sample_ends,
     knows_total,
     move_to_total,
     place_price,
@@ -166,9 +167,8 @@ def test_boxes_for_these_rows_hold_together_and_a_tenth_less_does_not(request):
 @pytest.mark.parametrize(
     "wrong", [open_plan(rows=9_000, epsilon=1, delta=0, pure=True), plan(rows=9_000, queries=50, pure=True, epsilon=1)]
 )
-def test_means_and_declared_unions_have_no_price_under_laplace_noise(wrong):
+def test_declared_unions_and_marginals_have_no_price_under_laplace_noise(wrong):
     prices = (
-        lambda: price_means(wrong, 10, outside=False),
         lambda: price_table(wrong, 10, unions={2: 3}),
         lambda: price_marginal(wrong, 10),
     )
@@ -183,6 +183,11 @@ def test_cells_need_normal_noise_where_laplace_noise_is_counted_in_rho():
         with pytest.raises(NotCertified, match="need normal noise"):
             price_table(made, 10)
     assert price_table(plan(rows=9_000, queries=50, pure=True), 10).questions == 3
+
+
+def test_u1_3_means_under_laplace_noise_are_priced_by_their_cells_alone(laplace):
+    for groups, outside, cells in ((1, True, 5), (12, True, 49), (12, False, 25)):
+        assert price_means(laplace, groups, outside=outside, whole=True) == price_table(laplace, cells)
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +244,47 @@ def test_u1_3_a_vector_on_an_open_pure_plan_takes_its_place_in_the_order(request
     largest = np.abs(random.laplace(0, scale, (runs, 50))).max(axis=1)
     failure = made.beta * 6 / math.pi**2 / 4
     assert (largest > first.sample_box).mean() <= failure + 6 * math.sqrt(failure / runs)
+
+
+# A price of one's own.
+
+
+@pytest.mark.parametrize("questions", [2, 3, 12])
+def test_s1_a_price_of_ones_own_has_the_noise_that_it_pays_for_within_its_share_of_the_overshoot(made, questions):
+    price, cells = price_table(made, 100, questions=questions), 100
+    assert (price.questions, price.cost, price.members) == (questions, questions * made.cost, cells)
+    assert price.sigma == pytest.approx(made.sigma * math.sqrt(2 / questions))
+    share = made.transfer.overshoot * questions / made.queries
+    box = price.terms[0] - price.rounding
+    assert 0.999 * share <= cells * price.sigma * gaussian_overshoot(box / price.sigma) <= share
+    assert (price.terms[0] <= made.transfer.noise) == (questions >= price_table(made, 100).questions)
+    assert price.terms[1:] == price_table(made, 100).terms[1:]
+    means = price_means(made, 10, outside=True, questions=questions)
+    assert (means.cost, means.sigma) == (price.cost, price.sigma)
+
+
+def test_u1_3_a_price_of_ones_own_on_a_pure_ledger_has_its_share_of_beta(laplace):
+    for questions in (2, 5, 40):
+        price = price_table(laplace, 10, questions=questions)
+        assert price.sigma == pytest.approx(laplace.sigma * 2 / questions, rel=1e-6)
+        least = price.sigma / math.sqrt(2) * (math.log(10 * laplace.queries / (questions * laplace.beta)) + 1)
+        assert price.terms[0] - price.rounding == pytest.approx(least, rel=0.1)
+        assert price.terms[0] >= least
+        assert (price.cost, price_means(laplace, 3, outside=True, questions=questions).cost) == (
+            questions * laplace.cost,
+        ) * 2
+
+
+@pytest.mark.parametrize("questions", [1, 0, -3, 10_001, 2.5, "3"])
+def test_a_price_that_cannot_be_is_named(made, laplace, questions):
+    for each in (made, laplace):
+        with pytest.raises(InvalidParameter, match="questions"):
+            price_table(each, 10, questions=questions)
+
+
+def test_u1_other_theorems_take_no_price_of_ones_own():
+    with pytest.raises(NotCertified, match="leave out questions"):
+        price_table(plan(rows=10**6, queries=100, method="rrstww20"), 10, questions=2)
 
 
 # A known total (U1.5).
@@ -412,6 +458,21 @@ def test_ends_stay_in_the_unit_interval(made, answers):
         ends = find_ends(made, price, answers, declared=declared)
         for low, high in (ends.sample, ends.population):
             assert 0 <= low <= high <= 1
+
+
+def test_ends_of_all_cells_at_once_are_those_of_each(made, request):
+    """To the last bit, so that what is stored is found again whichever way it is computed."""
+    random = np.random.default_rng([len(request.node.name), 7])
+    values = [0.0, 1.0, 1 / 3, *random.random(97).tolist()]
+    for price in (price_table(made, 100), price_table(made, 100, whole=True)):
+        near = price.widen(price.sample_box, 1, declared=True)
+        low, high = [max(0.0, value - near) for value in values], [min(1.0, value + near) for value in values]
+        if price.whole:
+            least, most = math.fsum(low), math.fsum(high)
+            triples = list(zip(values, low, high, strict=True))
+            low = [max(one, min(value, 1 - (most - other) - 2.0**-40)) for value, one, other in triples]
+            high = [min(other, max(value, 1 - (least - one) + 2.0**-40)) for value, one, other in triples]
+        assert find_sample_ends(price, values) == (low, high)
 
 
 def test_rows_that_are_not_independent_have_no_ends_for_a_population(sample):

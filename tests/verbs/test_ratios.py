@@ -1,6 +1,7 @@
 """Ratios of sums over the rows of units, each counting at most so many times, and statistics of aggregates (U4, U5)."""
 
 import itertools
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from holdtrue.engines.units import open_units
 from holdtrue.errors import HoldtrueError, InvalidParameter, UnknownColumn, UnsupportedQuery
 from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 from holdtrue.verbs.asking import cached_parser
-from holdtrue.verbs.pairs import read_statistic
+from holdtrue.verbs.pairs import _find_ratio, read_statistic
 from holdtrue.verbs.statistic_tasks import measure_tasks
 
 BITS = 20
@@ -84,6 +85,17 @@ def test_a_ratio_is_one_charge_and_says_what_it_counts():
         cost = curator.ratio("SUM(cost)", "COUNT(*)", cap=2, high=100)
         assert visits["cost"].mean() in cost.sample_interval
         assert "one person moves it by at most" in str(cost.parts[0])
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.1, 0.2), (0.1, 0.7), (-1e9, 1e-9), (-20.0, 60.0)])
+def test_u2_2_a_ratio_in_own_units_is_rounded_outward_and_ends_where_values_do(low, high):
+    random = np.random.default_rng(9)
+    assert _find_ratio((0.0, 1.0), (0.0, 1.0), bounds=(low, high)) == (low, high)
+    assert _find_ratio((1.0, 1.0), (0.0, 0.0), bounds=(low, high))[1] == high
+    for part, rest in random.random((300, 2)):
+        least, most = _find_ratio((part, part), (rest, rest), bounds=(low, high))
+        right = Fraction(low) + (Fraction(high) - Fraction(low)) * Fraction(part) / (Fraction(part) + Fraction(rest))
+        assert low <= least < right < most <= high
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import datetime as dt
 import math
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 
@@ -14,13 +16,15 @@ import holdtrue as ht
 from holdtrue.bounds.accuracy import gaussian_overshoot, grid
 from holdtrue.codec import decode, encode
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotCertified, UnknownColumn
-from holdtrue.events import Repeated
+from holdtrue.events import NonPrivate, Repeated
 from holdtrue.exact import UNIT
 from holdtrue.ledgers import read_charge
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.planning.tables import count_unions, find_ends, price_table
 from holdtrue.records import Response, Unions
-from holdtrue.verbs.tables import plan_table
+from holdtrue.testing import SeededBits
+from holdtrue.verbs import tables as verb
+from holdtrue.verbs.tables import plan_table, read_groups
 
 ROWS = 4000
 
@@ -165,6 +169,21 @@ def test_p5_the_same_table_again_costs_nothing_and_a_key_is_kept(tmp_path):
     assert not ht.audit_ledger(path).violated
 
 
+def test_u1_tables_of_many_threads_are_each_paid_once_and_take_their_own_entry():
+    """Concurrency of releases: the cap is never passed, and who asks the same is told the same."""
+    with open_curator(queries=20) as curator, ThreadPoolExecutor(8) as pool:
+        asked = [f"age > {10 * (number % 8)}" for number in range(40)]
+        jobs = [pool.submit(curator.table, "region", where=where) for where in asked]
+        found = [(where, job.result()) for where, job in zip(asked, jobs, strict=True) if job.exception() is None]
+        refused = [job.exception() for job in jobs if job.exception() is not None]
+        assert all(isinstance(each, BudgetExceeded) for each in refused)
+        numbers = {where: {table.certificate.entry for told, table in found if told == where} for where, _ in found}
+        assert all(len(each) == 1 for each in numbers.values())
+        assert len(curator.history) == len(numbers) == len({table.values for _, table in found})
+        assert curator.ledger.spent <= curator.plan.cap_units
+        assert float(curator.ledger.spent * UNIT) == pytest.approx(sum(line.cost for line in curator.history), rel=1e-12)
+
+
 def test_a_table_beyond_the_plan_is_refused_and_nothing_is_spent():
     with open_curator(queries=4) as curator:
         curator.ask(["age > 1", "age > 2", "age > 3"])
@@ -194,6 +213,8 @@ def test_u1_a_declared_union_has_the_noise_of_its_sum(monkeypatch):
         north = table.union(*[("N", age) for age in ("below 18", "18 to 65", "65 and above")])
         young = table.union(("N", "below 18"), ("S", "below 18"))
         mixed = table.union(("N", "below 18"), ("S", "18 to 65"))
+        assert "the boxes of its cells added up" in str(mixed)
+        assert "added up" not in str(north)
         assert (young.value, mixed.certificate.entry) == (
             pytest.approx(_share(rows, ["N", "S"], 0, 18)),
             table.certificate.entry,
@@ -255,6 +276,50 @@ def test_u1_what_is_declared_is_what_is_priced(sizes, margins, ranges):
     assert found == declared
     if margins:
         assert sum(declared.values()) + cells == math.prod(size + 1 for size in sizes) - 1
+
+
+def test_u1_6_rollups_are_declared_by_their_labels_and_have_the_noise_of_their_sum(tmp_path):
+    path, terms = tmp_path / "rows.ledger", {"labels": {}, "queries": 500}
+    keys, groups = list(range(40)), [[3, 1, 2], list(range(20)), [5, 39]]
+    with open_curator(ledger=path, **terms) as curator:
+        table = curator.table("age", keys=keys, where="smoker", rollups=groups)
+        rule = table.unions
+        assert rule.rollups == ((1, 2, 3), tuple(range(20)), (5, 39))
+        assert rule.is_declared([1, 2, 3])
+        assert not rule.is_declared([1, 2])
+        price = price_table(curator.plan, 41, unions={3: 1, 20: 1, 2: 1})
+        assert (rule.noise, table.certificate.cost) == (price.terms[0], price.cost / 10**15)
+        for labels in groups:
+            declared = table.union(*labels)
+            near = (math.sqrt(len(labels)) * rule.sample_noise + len(labels) * rule.rounding) * (1 + 2**-40)
+            exact = max(0.0, math.fsum(rule.answers[label] for label in labels))
+            assert declared.sample_interval.high == pytest.approx(exact + near, abs=1e-9)
+            assert declared.certificate.theorem == curator.plan.theorem
+        later = table.union(0, 1, 2)  # chosen after the table was seen: the sum of boxes
+        assert later.sample_interval.high == pytest.approx(later.value + 3 * rule.sample_noise, rel=1e-6)
+        assert not curator.table("age", keys=keys, where="smoker", rollups=groups[:1]).repeated
+        assert curator.table("age", keys=keys, where="smoker", rollups=groups).repeated
+        assert decode(encode(table), Response) == table
+        left = curator.budget.asks
+        for wrong in ([[1]], [[1, 1]], [[1, 77]], ["ab"], 3, [[None, 1]]):
+            with pytest.raises(InvalidParameter, match=r"rollups|keys"):
+                curator.table("age", keys=keys, rollups=wrong)
+        with pytest.raises(InvalidParameter, match="one column"):
+            curator.table("smoker", ht.cut("age", [18]), rollups=[[True, False]])
+        assert curator.budget.asks == left
+        found = curator.deduce("smoker AND age IN (5, 39)")
+        assert found.interval.width <= table.union(5, 39).interval.width + 1e-6
+    assert not ht.audit_ledger(path).violated
+
+
+def test_u1_6_rollups_that_were_not_priced_are_found_by_an_audit(monkeypatch, tmp_path):
+    """Planted: a thousand unions whose noise is in no purse."""
+    path, random = tmp_path / "rows.ledger", np.random.default_rng(6)
+    groups = [sorted(random.choice(100, 50, replace=False).tolist()) for _ in range(1000)]
+    with open_curator(ledger=path, labels={}, queries=500) as curator, monkeypatch.context() as patch:
+        patch.setattr(verb.TableLayout, "count_unions", lambda _: {})
+        curator.table("age", keys=list(range(100)), where="smoker", rollups=groups)
+    assert ht.audit_ledger(path).violated
 
 
 def test_u1_unions_chosen_after_the_release_keep_the_summed_box_and_break_the_rule_of_one_deviation():
@@ -337,6 +402,7 @@ def test_a_histogram_has_bins_of_one_width_between_public_ends(monkeypatch):
         (lambda curator: curator.table("region", keys={"age": [1]}), InvalidParameter),
         (lambda curator: curator.table("region", where="age / 100"), InvalidParameter),
         (lambda curator: curator.table("nowhere"), UnknownColumn),
+        (lambda curator: curator.table("age > 30", "age > 60"), InvalidParameter),
         (lambda curator: curator.table(), InvalidParameter),
         (lambda curator: curator.table(ht.cut("region", [1, 2])), InvalidParameter),
         (lambda curator: curator.table(ht.cut("age", [1, 2]), keys=[1]), InvalidParameter),
@@ -470,6 +536,31 @@ def test_labels_with_quotes_are_data(monkeypatch):
     assert table.values == (0.5, 0.0, 0.5)
 
 
+def test_noise_is_made_once_and_claims_nothing_from_other_bits(monkeypatch):
+    """A planted fault: were the bits left out of what noise is kept by, a table from seeded bits would claim privacy."""
+    with open_curator() as curator:
+        first, second = (make_release(curator).event for _ in range(2))
+        assert first == second == Repeated(first.event, 2)
+        assert first.event is second.event
+        monkeypatch.setattr(Gaussian, "_bits", SeededBits("any"))
+        assert make_release(curator).event == Repeated(NonPrivate(), 2)
+
+
+def make_release(curator):
+    return plan_table(curator.pipeline, ["region"], where="age > 3")
+
+
+def test_labels_are_kept_by_the_card_and_by_how_many_cells_there_may_be():
+    with open_curator() as one, open_curator(labels={"region": ["S", "W"]}) as other:
+        assert one.table("region").labels == (("N",), ("S",), (None,))
+        assert other.table("region").labels == (("S",), ("W",), (None,))
+        assert one.table("region", keys=["W"]).labels == (("W",), (None,))
+        assert one.table("smoker").labels == ((True,), (False,), (None,))
+        assert read_groups(one.pipeline, ["region"], where=None, keys=None).sizes == (2,)
+        with pytest.raises(InvalidParameter, match="and 1 fit: bin region"):
+            read_groups(one.pipeline, ["region"], where=None, keys=None, most=1)
+
+
 def test_a_table_reads_back_and_is_shown():
     with open_curator() as curator:
         table = curator.table("region", "smoker")
@@ -501,7 +592,6 @@ def test_u1_3_a_table_on_a_pure_ledger_is_charged_for_two_cells_and_keeps_the_ru
         assert both.high - both.low == pytest.approx(2 * (single.high - single.low))  # the sum of the boxes
         for ask in (
             lambda: curator.table("region", "smoker", margins=True),
-            lambda: curator.mean("age", low=0, high=99),
             lambda: curator.marginals([("region", "smoker")]),
         ):
             with pytest.raises(NotCertified, match="need normal noise"):
@@ -536,6 +626,59 @@ def test_u1_3_noise_of_a_pure_table_has_the_deviation_of_its_price():
         sigma = price_table(curator.plan, 41).sigma
     errors = np.concatenate([np.array(table.unions.answers[:40]) - exact for table in tables])
     assert 0.75 <= np.std(errors) / sigma <= 1.25
+
+
+@pytest.mark.parametrize("terms", [{}, {"pure": True, "epsilon": 5}, {"iid": False, "epsilon": 1, "delta": 1e-6}])
+def test_s1_a_table_and_means_at_a_price_of_their_own_are_charged_for_it_and_keep_the_rules(tmp_path, terms):
+    path = tmp_path / "rows.ledger"
+    with open_curator(ledger=path, **terms) as curator:
+        found = [curator.table("region", where="smoker", questions=paid) for paid in (2, 12)]
+        mean = curator.mean("age", low=0, high=100, by="region", questions=2)
+        usual = curator.table("region", where="smoker")
+        total = curator.sum("age", low=0, high=100, by="region", questions=2)
+        within = curator.ask("smoker", by="region", questions=12)
+        units = [round(each.certificate.cost / (curator.plan.cost / 10**15), 6) for each in (*found, mean, within)]
+        assert units == [2, 12, 2, 12]
+        assert total.repeated
+        assert not usual.repeated  # another price is another release
+        assert curator.table("region", where="smoker", questions=12).repeated
+        widths = [each[0].sample_interval.width for each in (found[0], usual, found[1])]
+        assert widths == sorted(widths, reverse=True)
+        left = curator.budget.asks
+        for wrong in (1, 0, 2.5, 10_001):
+            with pytest.raises(InvalidParameter, match="questions"):
+                curator.table("region", questions=wrong)
+            with pytest.raises(InvalidParameter, match="questions"):
+                curator.mean("age", low=0, high=100, questions=wrong)
+            with pytest.raises(InvalidParameter, match="questions"):
+                curator.ask("smoker", by="region", questions=wrong)
+        with pytest.raises(InvalidParameter, match="go only with by="):
+            curator.ask("smoker", questions=2)
+        assert curator.budget.asks == left
+    assert not ht.audit_ledger(path).violated
+
+
+def test_s1_boxes_of_the_usual_price_at_two_questions_fail_an_audit_and_less_noise_is_refused(monkeypatch, tmp_path):
+    """Planted: a table that pays for two questions has the boxes of more, or the noise of eight."""
+    path, ages = tmp_path / "rows.ledger", ht.cut("age", list(range(1, 100)))
+    with open_curator(ledger=path, queries=500) as curator:
+
+        def sharpen(plan, cells, *, questions=None, **given):
+            paid, usual = price_table(plan, cells, questions=questions, **given), price_table(plan, cells, **given)
+            return replace(paid, terms=usual.terms, sample_box=usual.sample_box)
+
+        def halve(plan, cells, **given):
+            paid = price_table(plan, cells, **given)
+            return replace(paid, sigma=paid.sigma / 2)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(verb, "price_table", halve)
+            with pytest.raises(InvalidParameter, match="at least what the event costs"):
+                curator.table(ages, where="smoker", questions=2)
+            assert curator.budget.asks == 500
+            patch.setattr(verb, "price_table", sharpen)
+            curator.table(ages, where="smoker", questions=2)
+    assert {breach.rule for breach in ht.audit_ledger(path).breaches} == {"interval"}
 
 
 def test_u1_5_a_table_of_all_rows_adds_up_to_one_and_is_narrower(tmp_path):

@@ -9,11 +9,13 @@ from functools import lru_cache
 from itertools import product
 from typing import NoReturn
 
+import numpy as np
+
 from holdtrue import events
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import interval, intervals, ratio_in_box, ratio_interval
-from holdtrue.errors import NotCertified
-from holdtrue.exact import ROUNDING, STITCH, UNIT
+from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.exact import ROUNDING, STITCH, UNIT, count
 from holdtrue.planning.methods import least_sigma
 from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, refuse_one_side
 from holdtrue.records import count_boxes
@@ -23,6 +25,7 @@ __all__ = [
     "CellEnds",
     "TablePrice",
     "WorkloadPrice",
+    "check_price",
     "count_unions",
     "cut_to_whole",
     "find_boxes",
@@ -47,6 +50,7 @@ SHARE_BITS = 20
 """Shares of a unit's rows are rounded down on a grid no finer than this: fewer than 2^31 rows are then divided exactly."""
 
 _ONE_ROW = 2  # replacing a row takes 1 from one cell and gives 1 to another: the square of that is 2 (U1.1)
+_MOST_PRICE = 10_000
 _MOST_MOVED = 1000  # a known total narrows more cells than this by less than a thousandth
 _LEAST_ROWS = 8  # fewer have a grid so coarse that moved answers may be off by more than it
 _NEAR = 2.0**-40  # more than sums of ends are rounded by
@@ -104,7 +108,14 @@ class CellEnds:
     population: tuple[float, float] | None
 
 
-def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None = None, whole: bool = False) -> TablePrice:
+def price_table(
+    plan: AnyPlan,
+    cells: int,
+    *,
+    unions: Mapping[int, int] | None = None,
+    whole: bool = False,
+    questions: int | None = None,
+) -> TablePrice:
     """Return the fewest whole questions that pay for this many disjoint cells, each within the plan's alpha.
 
     Needs: cells that are the values of one function of a row, so that one row moves two of them by 1 (U1.1); the price then
@@ -117,14 +128,31 @@ def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None =
     all rows: two of them are one question and its complement, for the price of one (U1.5).
     On a pure ledger one row moves the cells by 2 in all, so that Laplace noise of one question's scale costs two questions;
     a release of c of the k questions has c/k of beta for the largest noise of its cells (U1.3). No unions are declared.
-    Failure: NotCertified where the plan promises one end only, or unions are declared and noise is not normal.
+    With ``questions`` it costs so many, and its boxes are what they pay for, as those of :func:`price_marginal` are.
+    Failure: NotCertified where the plan promises one end only, unions are declared and noise is not normal, or a price is
+    given and another theorem than the transfer theorem promises the intervals; InvalidParameter for a price below two.
     """
     refuse_one_side(plan, "cells of a table have")
+    if questions is not None:
+        check_price(questions)
+        if isinstance(plan, Plan) and plan.iid and plan.transfer is None:
+            message = "a price of your own needs a plan by the transfer theorem: leave out questions"
+            raise NotCertified(message)
     if not has_normal_noise(plan):
         if unions or plan.ledger != "pure":
-            refuse_laplace_noise("declared unions and means")
-        return _find_pure_price(plan, cells, whole=whole)
+            refuse_laplace_noise("declared unions")
+        return _find_pure_price(plan, cells, whole=whole, paid=questions)
+    if questions is not None:
+        return price_marginal(plan, cells, unions=unions, whole=whole, questions=questions)
     return _find_price(plan, cells, tuple((unions or {}).items()), whole=knows_total(plan.rows, cells) if whole else False)
+
+
+def check_price(questions: object) -> int:
+    """Return what a table is to cost, in questions, where somebody says it."""
+    price = count("questions", questions, most=_MOST_PRICE)
+    if price < _ONE_ROW:
+        raise InvalidParameter("questions", price, "2 or more for each table: a row is in one cell of it, or in another")
+    return price
 
 
 def price_marginal(  # noqa: PLR0913 - a table, and what it is released with
@@ -193,7 +221,7 @@ def has_normal_noise(plan: AnyPlan) -> bool:
 
 def refuse_laplace_noise(what: str) -> NoReturn:
     """Refuse what has no bound under Laplace noise; cells of a table have (U1.3)."""
-    message = f"{what} need normal noise, which pure ledgers do not have: leave out pure=True, or ask for a table"
+    message = f"{what} need normal noise, which pure ledgers do not have: leave out pure=True, or ask for a table or means"
     raise NotCertified(message)
 
 
@@ -231,8 +259,13 @@ def _find_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...]
 
 
 @lru_cache(256)
-def _find_pure_price(plan: AnyPlan, cells: int, *, whole: bool) -> TablePrice:
+def _find_pure_price(plan: AnyPlan, cells: int, *, whole: bool, paid: int | None) -> TablePrice:
     """Return the price of cells on a pure ledger; two that are all rows are one question and what it leaves."""
+    if paid is not None:
+        price = _take(plan, cells, questions=paid, paid=paid, whole=0)
+        if price.terms is None or not isinstance(plan, Plan):
+            return price
+        return replace(price, terms=(_find_pure_box(plan, cells, paid), *price.terms[1:]))
     if whole and cells == _ONE_ROW:
         return _take(plan, 1, questions=1, paid=1, whole=0)
     questions = _ONE_ROW
@@ -242,13 +275,17 @@ def _find_pure_price(plan: AnyPlan, cells: int, *, whole: bool) -> TablePrice:
 
 
 def _is_sharp_purely(plan: Plan, cells: int, questions: int) -> bool:
-    """Return whether every cell is within the plan's alpha, by the share of beta that this many questions have (U1.3 i)."""
+    """Return whether every cell is within the plan's alpha at this price."""
     if plan.transfer is None:
         return _take(plan, cells, questions=questions, paid=questions, whole=0).sample_box <= plan.sample_alpha
-    share = plan.transfer.noise_beta * min(1.0, questions / plan.queries)
+    return _find_pure_box(plan, cells, questions) <= plan.transfer.noise
+
+
+def _find_pure_box(plan: Plan, cells: int, questions: int) -> float:
+    """Return the box of a cell by the share of beta for noise that this many questions have (U1.3 i)."""
+    share = 0.0 if plan.transfer is None else plan.transfer.noise_beta * min(1.0, questions / plan.queries)
     largest = laplace_maximum(cells, beta=share)
-    box = (_sigma_for(plan, questions) / math.sqrt(2) * largest + grid(plan.rows, bits=plan.bits)) * ROUNDING
-    return box <= plan.transfer.noise
+    return (_sigma_for(plan, questions) / math.sqrt(2) * largest + grid(plan.rows, bits=plan.bits)) * ROUNDING
 
 
 def pure_epsilon(plan: AnyPlan, price: TablePrice) -> Fraction:
@@ -313,15 +350,15 @@ def find_boxes(  # noqa: PLR0913 - a vector, and its place
     """Return the box for these rows of a vector's members, of deviation sigma at most, and the terms of T6 (U1.3 i, T7)."""
     share = STITCH / draw**2
     near = (_find_quantile(plan, sigma, members, beta=plan.beta * share) + rounding) * ROUNDING
-    if not plan.iid:
+    alone = plan.transfer_terms(draw=draw, spent=spent)
+    if alone is None:
         return near, None
-    gap = plan.find_shift(plan.transfer_beta, spent=spent)
     if has_normal_noise(plan):
         largest = sigma * gaussian_maximum(members, beta=plan.noise_beta * share)
     else:
         largest = sigma / math.sqrt(2) * laplace_maximum(members, beta=plan.noise_beta * share)
     far = (largest + rounding) * ROUNDING
-    return near, (far, gap.epsilon, gap.slack)
+    return near, (far, *alone[1:])
 
 
 def move_to_total(drawn: Sequence[int], total: int) -> list[int]:
@@ -334,12 +371,15 @@ def move_to_total(drawn: Sequence[int], total: int) -> list[int]:
     return [value - part - (place < over) for place, value in enumerate(drawn)]
 
 
-def count_unions(sizes: Sequence[int], *, margins: bool, ranges: bool) -> dict[int, int]:
+def count_unions(
+    sizes: Sequence[int], *, margins: bool, ranges: bool, rollups: Sequence[Sequence[int]] = ()
+) -> dict[int, int]:
     """Return how many unions of how many cells each are declared, given how many labels each column has (U1.6 a).
 
-    Margins fix the labels of some columns and add up the others; ranges are neighbours in the order of one column's labels.
+    Margins fix the labels of some columns and add up the others; ranges are neighbours in the order of one column's labels;
+    ``rollups`` are named by the places of their cells.
     """
-    found: Counter[int] = Counter()
+    found = Counter(map(len, rollups))
     if margins:
         for fixed in product((True, False), repeat=len(sizes)):
             if any(fixed) and not all(fixed):
@@ -350,16 +390,21 @@ def count_unions(sizes: Sequence[int], *, margins: bool, ranges: bool) -> dict[i
     return dict(found)
 
 
-def price_means(plan: AnyPlan, groups: int, *, outside: bool, whole: bool = False) -> TablePrice:
+def price_means(
+    plan: AnyPlan, groups: int, *, outside: bool, whole: bool = False, questions: int | None = None
+) -> TablePrice:
     """Return the price of the means of this many groups: the cells, and everything that is said of them (U1.2, U2.3, U2.6).
 
     A group has the cells Y, the sum of y, and Z, that of 1 - y; with ``outside`` two more for the rows below and above the
     bounds, and Y and Z are then unions of two cells each. Declared are these, the group's share, and the two mixed
-    combinations of U2.3, whose noise counts as that of Y or Z.
+    combinations of U2.3, whose noise counts as that of Y or Z. On a pure ledger, whose noise has no rule for combinations,
+    nothing is declared: Y, Z and shares have the boxes of their cells together, and means those of U2.2 (U1.6 b).
     """
     each, size = (4, 2) if outside else (2, 1)
+    if plan.ledger == "pure":
+        return price_table(plan, each * groups + 1, questions=questions)
     unions = {size: (4 if outside else 2) * groups, each: groups}
-    return price_table(plan, each * groups + 1, unions=unions, whole=whole)
+    return price_table(plan, each * groups + 1, unions=unions, whole=whole, questions=questions)
 
 
 def find_ends(plan: AnyPlan, price: TablePrice, answers: Sequence[float], *, declared: bool = True) -> CellEnds:
@@ -367,11 +412,12 @@ def find_ends(plan: AnyPlan, price: TablePrice, answers: Sequence[float], *, dec
 
     A union that was declared with the release has the noise of sqrt(n) cells (U1.6 a). Any other one, chosen after it, has
     the sum of their boxes, and the gap to the population once (U1.6 b, S1 c); where the total is known, or that of all other
-    cells (U1.5). Under other theorems than the transfer theorem it has the sum of their ends.
+    cells (U1.5). So has every union under noise that is not normal (U1.3). Under other theorems than the transfer theorem it
+    has the sum of their ends.
     Failure: NotCertified where the plan promises one end only.
     """
     refuse_one_side(plan, "cells of a table have")
-    number = len(answers)
+    number, declared = len(answers), declared and has_normal_noise(plan)
     # Boxes of cells begin at 0, since shares do; a declared union, and what others leave, has the sum of raw answers.
     exact = declared or 0 < price.whole < 2 * number
     total = math.fsum(answers if exact else (min(max(each, 0.0), 1.0) for each in answers))
@@ -403,8 +449,8 @@ def find_cell_ends(plan: AnyPlan, price: TablePrice, values: Sequence[float]) ->
 
 def find_sample_ends(price: TablePrice, values: Sequence[float]) -> tuple[list[float], list[float]]:
     """Return the lower and the upper ends for these rows of cells, given their shares."""
-    near = price.widen(price.sample_box, 1, declared=True)
-    ends = [max(0.0, value - near) for value in values], [min(1.0, value + near) for value in values]
+    given, near = np.array(values, dtype=np.float64), price.widen(price.sample_box, 1, declared=True)
+    ends = np.maximum(0.0, given - near).tolist(), np.minimum(1.0, given + near).tolist()
     return cut_to_whole(values, *ends) if price.whole else ends
 
 
@@ -413,10 +459,10 @@ def cut_to_whole(values: Sequence[float], low: list[float], high: list[float]) -
 
     Law: where all ends hold, all cut ones do; none is wider, and each holds its value as before.
     """
-    least, most = math.fsum(low), math.fsum(high)
-    lows = [max(one, min(value, 1 - (most - other) - _NEAR)) for value, one, other in zip(values, low, high, strict=True)]
-    highs = [min(other, max(value, 1 - (least - one) + _NEAR)) for value, one, other in zip(values, low, high, strict=True)]
-    return lows, highs
+    given, lows, highs = (np.array(each, dtype=np.float64) for each in (values, low, high))
+    below = np.maximum(lows, np.minimum(given, 1 - (math.fsum(high) - highs) - _NEAR))
+    above = np.minimum(highs, np.maximum(given, 1 - (math.fsum(low) - lows) + _NEAR))
+    return below.tolist(), above.tolist()
 
 
 def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Sequence[float]) -> CellEnds:
@@ -426,8 +472,12 @@ def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Se
     the box and the slack of S1 b, on those that split it the noise of all planned answers and T6's slack. Plans by another
     theorem have the box alone. For these rows the same rule holds without a gap, their own ratio being fixed before it.
     Answers that are moved to a known total have no more noise in the mixed rule than before, whatever its weights (U1.5).
+    Without normal noise there is the box alone, since the mixed rule's noise is a combination (U1.3).
     """
     tops, bottoms, whole = (find_ends(plan, price, each) for each in (part, rest, [*part, *rest]))
+    if not has_normal_noise(plan):
+        far = tops.population and bottoms.population and ratio_in_box(tops.population, bottoms.population)
+        return CellEnds(ratio_in_box(tops.sample, bottoms.sample), far)
     wide, over, under = math.sqrt(len(part)) * ROUNDING, math.fsum(part), math.fsum(rest)
     # A and B are at most sqrt(2) of their hypotenuse together: that part of the rounding of both sides meets.
     rounding = 2 * len(part) * price.rounding

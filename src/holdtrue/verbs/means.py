@@ -11,9 +11,8 @@ from msgspec import UNSET
 
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter
-from holdtrue.events import Repeated
+from holdtrue.events import DiscreteLaplace, Pure, Repeated
 from holdtrue.exact import Number, rational, read_list
-from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, move_to_total, place_price, price_means
 from holdtrue.queries.cards import Label
@@ -23,7 +22,7 @@ from holdtrue.records import Certificate, Estimates, Means, Response
 from holdtrue.requests import By, Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, refuse_own_units
-from holdtrue.verbs.tables import Groups, read_axis, read_groups
+from holdtrue.verbs.tables import Groups, make_noise, read_axis, read_groups
 
 __all__ = ["Keys", "average", "average_query", "find_bounds", "plan_mean", "plan_share", "read_bounds", "read_by"]
 
@@ -41,20 +40,29 @@ def average(  # noqa: PLR0913 - one request, and who makes it
     where: str | None,
     by: By | None,
     keys: Keys | None,
+    questions: int | None,
     key: str | None,
     analyst: str | None,
 ) -> Means:
     """Return the mean of a column in each group; nothing is charged before every name and every bound was checked."""
-    release = plan_mean(curation, column, low=low, high=high, where=where, by=by, keys=keys)
+    release = plan_mean(curation, column, low=low, high=high, where=where, by=by, keys=keys, questions=questions)
     (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
     return found  # type: ignore[return-value]  # the response to a mean
 
 
 def average_query(  # noqa: PLR0913 - one request, and who makes it
-    curation: Curation, query: object, *, by: By, keys: Keys | None, key: str | None, analyst: str | None
+    curation: Curation,
+    query: object,
+    *,
+    by: By,
+    keys: Keys | None,
+    questions: int | None,
+    key: str | None,
+    analyst: str | None,
 ) -> Means:
     """Return the share of a query within each group, and the groups' own shares."""
-    (found,) = curation.run(Job(partial(plan_single, plan_share(curation, query, by=by, keys=keys)), key, analyst))
+    release = plan_share(curation, query, by=by, keys=keys, questions=questions)
+    (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
     return found  # type: ignore[return-value]  # the response to a mean
 
 
@@ -67,6 +75,7 @@ def plan_mean(  # noqa: PLR0913 - one request
     where: str | None = None,
     by: By | None = None,
     keys: Keys | None = None,
+    questions: int | None = None,
 ) -> Release:
     """Return the release of the means of a column: one charge, one draw of noise for each of the cells.
 
@@ -84,10 +93,12 @@ def plan_mean(  # noqa: PLR0913 - one request
     sides = (f"{name} >= {first} AND {name} <= {last}", f"{name} < {first}", f"{name} > {last}")
     value = curation.parse(f"({name} - ({first})) / {width!r}")
     cells = replace(groups.cells, value=value, sides=read_axis(curation.card, column, sides))
-    return _MeanLayout("mean", column, bounds, groups, cells, cells.find_name()).to_release(curation)
+    return _MeanLayout("mean", column, bounds, groups, cells, cells.find_name(), questions).to_release(curation)
 
 
-def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None = None) -> Release:
+def plan_share(
+    curation: Curation, query: object, *, by: By, keys: Keys | None = None, questions: int | None = None
+) -> Release:
     """Return the release of the share of a query, or the mean of one that is a number from 0 to 1, within each group."""
     if not isinstance(query, str):
         raise InvalidParameter("queries", type(query).__name__, "one question in text, where by= is given")
@@ -97,7 +108,7 @@ def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None =
         raise InvalidParameter("by", by, "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=None, keys=keys, most=_MOST_GROUPS)
     cells = replace(groups.cells, value=asked)
-    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, cells, cells.find_name()).to_release(curation)
+    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, cells, cells.find_name(), questions).to_release(curation)
 
 
 def read_by(by: object) -> tuple[str | Cut, ...]:
@@ -129,6 +140,8 @@ def read_bounds(low: Number, high: Number) -> tuple[float, float]:
     for name, end in (("low", first), ("high", last)):
         if abs(end) > _LARGEST:
             raise InvalidParameter(name, end, f"between {-_LARGEST:g} and {_LARGEST:g}")
+    if last - first < 1 / _LARGEST:
+        raise InvalidParameter("high", high, f"at least {1 / _LARGEST:g} above low")
     return first, last
 
 
@@ -146,6 +159,12 @@ class _MeanLayout:
     groups: Groups
     cells: DisjointCells
     name: str
+    questions: int | None = None
+
+    @property
+    def priced(self) -> dict[str, object]:
+        """Return what stands for a price that somebody chose: means at another price are others."""
+        return {} if self.questions is None else {"questions": self.questions}
 
     @property
     def outside(self) -> bool:
@@ -155,7 +174,8 @@ class _MeanLayout:
     @property
     def part(self) -> str:
         """Return what the means are found again by: their cells and their bounds."""
-        return f"{self.measure} {digest_of({'cells': self.name, 'bounds': [repr(end) for end in self.bounds]})}"
+        known = {"cells": self.name, "bounds": [repr(end) for end in self.bounds]}
+        return f"{self.measure} {digest_of(known | self.priced)}"
 
     def split(self, sums: Sequence[int]) -> list[int]:
         """Return the cells from the sums of all queries: y, 1 - y, and the sides where there are any, for each group.
@@ -173,8 +193,11 @@ class _MeanLayout:
         """Return the release of these cells and of one for every other row of ``where``."""
         plan, rows, base = curation.plan, curation.card.rows, self.groups.base
         number, unit = len(self.groups.labels), 1 << plan.bits
-        price = price_means(plan, number, outside=self.outside, whole=base is None)
-        mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
+        price = price_means(plan, number, outside=self.outside, whole=base is None, questions=self.questions)
+        mechanism = make_noise(plan, price, rows=rows)
+        # A row may move many cells by a part of a unit each: in pure epsilon that is no more than two by a whole one.
+        claim = mechanism.event
+        event = Pure(2 * claim.epsilon) if isinstance(claim, DiscreteLaplace) else Repeated(claim, 2)
 
         def draw(sums: Measured) -> Sequence[int]:
             counted = [int(value) for value in sums]
@@ -190,12 +213,12 @@ class _MeanLayout:
 
         request: dict[str, object] = {"measure": self.measure, "column": self.column, "bounds": list(self.bounds)}
         request |= {"columns": list(self.groups.names), "labels": [list(each) for each in self.groups.labels]}
-        request["where"] = None if base is None else base.text
+        request |= {"where": None if base is None else base.text} | self.priced
         return Release(
             verb="mean",
             request=request,
             parts=(self.part,),
-            event=Repeated(mechanism.event, 2),
+            event=event,
             cost=price.cost,
             draws=price.questions,
             queries=(),
@@ -217,13 +240,7 @@ class _GroupEnds:
 
 
 def _read_means(  # noqa: PLR0913 - the public parts of one release
-    answers: Sequence[float],
-    plan: AnyPlan,
-    layout: _MeanLayout,
-    *,
-    price: TablePrice,
-    rows: int,
-    certificate: Certificate,
+    answers: Sequence[float], plan: AnyPlan, layout: _MeanLayout, *, price: TablePrice, rows: int, certificate: Certificate
 ) -> Means:
     """Say what noisy cells say of each group's mean, in the column's own units."""
     step, groups = 4 if layout.outside else 2, layout.groups
@@ -299,14 +316,18 @@ def _slack_of(bounds: tuple[float, float]) -> float:
 def _find_per_head(
     bounds: tuple[float, float], part: tuple[float, float], rest: tuple[float, float], whole: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return ends of low rest + high part, which is also low whole + width part and high whole - width rest (U2.1)."""
+    """Return ends of low rest + high part, which is also low whole + width part and high whole - width rest (U2.1).
+
+    All rows of a group are at most one whole, so that what they add per head lies between the bounds and 0.
+    """
     first, last = bounds
     width, slack = last - first, _slack_of(bounds)
     forms = [((first, rest), (last, part)), ((first, whole), (width, part)), ((last, whole), (-width, rest))]
     spans = [_add_spans(form) for form in forms]
     low, high = max(each[0] for each in spans), min(each[1] for each in spans)
     low, high = (low, high) if low <= high else spans[0]
-    return low - slack, high + slack
+    public = min(first, 0.0), max(last, 0.0)
+    return _within(low - slack, public), _within(high + slack, public)
 
 
 def _add_spans(terms: Iterable[tuple[float, tuple[float, float]]]) -> tuple[float, float]:

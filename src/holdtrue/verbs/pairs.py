@@ -36,6 +36,7 @@ __all__ = ["StatisticRequest", "find_statistic", "preview_statistic", "read_stat
 StatisticRequest: TypeAlias = Variance | Covariance | Correlation | RSquared | Gini | Auc | Pairs | Ratio
 
 _STEPS = 1 << 10  # differences of two values are counted on a grid of this many steps
+_LARGEST = 1e100
 _NO_PAIRS = (
     "any expression in two rows needs rows that this process can bring together, and Spark's are elsewhere; "
     "ask for variance, covariance, correlation, gini or auc, which need sums only"
@@ -142,7 +143,14 @@ class _GridColumn:
 
 
 def _read_column(curation: Curation, name: str, bounds: Ends) -> _GridColumn:
-    return _GridColumn(name, _read_number(curation, "column", name), *bounds)
+    """Return a column between two public ends; refuse those whose squares floats do not hold."""
+    low, high = bounds
+    for parameter, end in (("low", low), ("high", high)):
+        if abs(end) > _LARGEST:
+            raise InvalidParameter(parameter, end, f"between {-_LARGEST:g} and {_LARGEST:g}, since values are multiplied")
+    if high - low < 1 / _LARGEST:
+        raise InvalidParameter("high", high, f"at least {1 / _LARGEST:g} above low, since values are multiplied")
+    return _GridColumn(name, _read_number(curation, "column", name), low, high)
 
 
 def _read_number(curation: Curation, parameter: str, name: str) -> str:
@@ -301,6 +309,7 @@ def _read_mean(curation: Curation, column: _GridColumn) -> StatisticTask:
         span=(0.0, 1.0),
         scale=column.width,
         offset=column.low,
+        limits=(column.low, column.high),
         by_rows=True,
     )
 
@@ -336,14 +345,15 @@ def _read_ratio(curation: Curation, request: Ratio) -> StatisticRecipe:
         )
         for measure, reckon in (("part", itemgetter(0)), ("rest", lambda sums: sums[1] - sums[0]))
     ]
-    return StatisticRecipe(tuple(tasks), subject, "ratio", partial(_find_ratio, low=low, width=width))
+    return StatisticRecipe(tuple(tasks), subject, "ratio", partial(_find_ratio, bounds=(low, high)))
 
 
-def _find_ratio(part: Ends, rest: Ends, *, low: float, width: float) -> Ends:
+def _find_ratio(part: Ends, rest: Ends, *, bounds: Ends) -> Ends:
     """Return what a ratio can be in the box of its parts, in own units and outward by more than any rounding."""
-    slack = width * 2.0**-34 + abs(low) * 2.0**-50
-    least, most = (low + width * end for end in ratio_in_box(part, rest))
-    return max(low, least - slack), min(low + width, most + slack)
+    low, high = bounds
+    slack = (high - low) * 2.0**-34 + (abs(low) + abs(high)) * 2.0**-50
+    least, most = (low + (high - low) * end for end in ratio_in_box(part, rest))
+    return max(low, least - slack), min(high, most + slack)
 
 
 def _list_thresholds(column: _GridColumn) -> list[str]:

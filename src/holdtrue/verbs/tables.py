@@ -3,17 +3,18 @@
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise, product
-from typing import Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import UNSET
 
 from holdtrue.codec import digest_of
-from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn, UnsupportedQuery
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian, Laplace
@@ -52,8 +53,8 @@ __all__ = [
     "cut",
     "list_sizes",
     "make_bins",
+    "make_noise",
     "plan_table",
-    "preview_table",
     "read_axis",
     "read_groups",
     "tabulate",
@@ -64,6 +65,9 @@ _UnionKind: TypeAlias = Literal["margins", "ranges"]
 Point: TypeAlias = Number | dt.date | np.datetime64 | str
 """Where a column is cut: a number, or a date or timestamp, as such or as text."""
 
+_Keys: TypeAlias = Mapping[str, Sequence[Label]] | Sequence[Label] | None
+_Rollups: TypeAlias = Sequence[Sequence[Label]]
+_Axes: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, ...], ...], tuple[CellAxis, ...], tuple[tuple[Label, ...], ...]]
 _MOMENTS = (str, dt.date, np.datetime64)
 _KEYWORDS = {"date": "DATE", "timestamp": "TIMESTAMP"}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -103,7 +107,9 @@ def _read_point(name: str, point: object) -> int:
 def make_bins(column: str, *, low: Point, high: Point, bins: int | str, plan: AnyPlan) -> Cut:
     """Return a column cut between two public ends: into bins of one width, or dates by "month", "quarter" or "year"."""
     if not isinstance(bins, str) and count("bins", bins) > _MOST_CELLS:
-        _refuse_number(plan, "bins", int(bins), _MOST_CELLS)
+        price = price_table(plan, int(bins) + 1).questions
+        most = f"at most {_MOST_CELLS:,} cells together; {int(bins):,} would cost {price} questions"
+        raise InvalidParameter.without_value("bins", most)
     if isinstance(bins, str) or isinstance(low, _MOMENTS):
         return cut(column, [write_moment(point) for point in _list_moments(low, high, bins)], inside=True)
     first, last, number = rational("low", low), rational("high", high), int(bins)
@@ -112,10 +118,9 @@ def make_bins(column: str, *, low: Point, high: Point, bins: int | str, plan: An
     return cut(column, [float(first + (last - first) * Fraction(at, number)) for at in range(number + 1)], inside=True)
 
 
-def _refuse_number(plan: AnyPlan, name: str, number: int, most: int) -> NoReturn:
-    """Refuse more cells than are kept, and say what they would cost."""
-    price = price_table(plan, number + 1).questions
-    raise InvalidParameter.without_value(name, f"at most {most:,} cells together; {number:,} would cost {price} questions")
+def list_widest(sizes: Mapping[str, int]) -> str:
+    """Return the three columns with the most cells, in words."""
+    return ", ".join(f"{name} ({sizes[name]:,} cells)" for name in sorted(sizes, key=lambda name: -sizes[name])[:3])
 
 
 def _list_moments(low: object, high: object, bins: object) -> list[int]:
@@ -147,29 +152,19 @@ def tabulate(  # noqa: PLR0913 - one request, and who makes it
     columns: Sequence[str | Cut],
     *,
     where: str | None,
-    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None,
+    keys: _Keys,
     key: str | None,
     analyst: str | None,
     margins: bool = False,
     ranges: bool = False,
+    rollups: _Rollups = (),
+    questions: int | None = None,
 ) -> Table:
     """Return the shares of all cells; nothing is charged before every label and every condition was checked."""
-    release = plan_table(curation, columns, where=where, keys=keys, margins=margins, ranges=ranges)
+    declared: dict[str, Any] = {"margins": margins, "ranges": ranges, "rollups": rollups}
+    release = plan_table(curation, columns, where=where, keys=keys, questions=questions, **declared)
     (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
     return found  # type: ignore[return-value]  # the response to a table
-
-
-def preview_table(
-    curation: Curation,
-    columns: Sequence[str | Cut],
-    *,
-    where: str | None = None,
-    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
-) -> TablePrice:
-    """Return what a table would cost. Free; no row is read."""
-    cells = math.prod(list_sizes(curation.card, columns, keys))
-    price = price_table(curation.plan, 1 + cells, whole=where is None)
-    return _loosen_shares(curation.plan, price, cells) if _find_shared_places(curation.card, columns, keys) else price
 
 
 def _loosen_shares(plan: AnyPlan, price: TablePrice, cells: int) -> TablePrice:
@@ -179,9 +174,7 @@ def _loosen_shares(plan: AnyPlan, price: TablePrice, cells: int) -> TablePrice:
     return loosen(price, cells, bits=plan.bits)
 
 
-def list_sizes(
-    card: Card, columns: Sequence[str | Cut], keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None
-) -> list[int]:
+def list_sizes(card: Card, columns: Sequence[str | Cut], keys: _Keys) -> list[int]:
     """Return how many cells each column has, by public labels or cut points. Failure: NotCertified where none are public."""
     return [len(each) for each in _read_columns(card, columns, keys)]
 
@@ -191,9 +184,11 @@ def plan_table(  # noqa: PLR0913 - one request
     columns: Sequence[str | Cut],
     *,
     where: str | None = None,
-    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
+    keys: _Keys = None,
     margins: bool = False,
     ranges: bool = False,
+    rollups: _Rollups = (),
+    questions: int | None = None,
 ) -> Release:
     """Return the release of a table: one charge, one draw of noise for each cell and one for the rows in none of them.
 
@@ -207,7 +202,8 @@ def plan_table(  # noqa: PLR0913 - one request
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=where, keys=keys, shares=True)
     declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
-    return _make_release(curation.plan, curation.card.rows, TableLayout(groups, groups.cells.find_name(), declared))
+    layout = TableLayout(groups, groups.cells.find_name(), declared, questions, _read_rollups(groups, rollups))
+    return _make_release(curation.plan, curation.card.rows, layout)
 
 
 @lru_cache(64)
@@ -252,24 +248,16 @@ def read_groups(  # noqa: PLR0913 - what groups are made of
     columns: Sequence[str | Cut],
     *,
     where: str | None,
-    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None,
+    keys: _Keys,
     most: int = _MOST_CELLS,
     shares: bool = False,
 ) -> Groups:
     """Return the groups that columns and keys name; where there is no column, one group of all rows of ``where``."""
-    read = _read_columns(curation.card, columns, keys)
-    number = math.prod(len(cells) for cells in read)
-    if number > most:
-        _refuse_number(curation.plan, "columns", number, most)
+    read = _keep_axes if keys is None and all(type(each) is str for each in columns) else _read_axes
+    names, texts, axes, labels = read(curation.plan, curation.card, tuple(columns), keys, most)
     base = None if where is None else curation.parse(where)
     if base is not None and not base.boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
-    names = tuple(each.column if isinstance(each, Cut) else each for each in columns)
-    texts = tuple(tuple([cell.condition for cell in cells]) for cells in read)
-    axes = tuple(read_axis(curation.card, name, each) for name, each in zip(names, texts, strict=True))
-    for asked, axis in zip(columns, axes, strict=True):
-        _check_disjoint(asked, axis)
-    labels = tuple(product(*[[cell.label for cell in cells] for cells in read]))
     cut_names = frozenset(each.column for each in columns if isinstance(each, Cut))
     shared = _find_shared_places(curation.card, columns, keys)
     if not shared:
@@ -280,6 +268,26 @@ def read_groups(  # noqa: PLR0913 - what groups are made of
     grid = f"{1 << min(curation.plan.bits, SHARE_BITS)}.0"
     weights = tuple(curation.parse(f"CAST({text} * {grid} AS INTEGER) / {grid}") for text in texts[-1])
     return Groups(names, labels, DisjointCells(axes[:-1], base, weights=weights), texts, cut_names, shared=True)
+
+
+def _read_axes(plan: AnyPlan, card: Card, columns: tuple[str | Cut, ...], keys: _Keys, most: int) -> _Axes:
+    """Return the columns, the texts and the axis of the conditions of each, and the labels of each group."""
+    read = _read_columns(card, columns, keys)
+    number = math.prod(len(cells) for cells in read)
+    names = tuple(each.column if isinstance(each, Cut) else each for each in columns)
+    if number > most:
+        price = price_table(plan, number + 1).questions
+        widest = list_widest(dict(zip(names, map(len, read), strict=True)))
+        room = f"{number:,} cells, which would cost {price} questions, and {most:,} fit"
+        raise InvalidParameter.saying("columns", f"this table has {room}: bin {widest} with ht.cut or keys=")
+    texts = tuple(tuple([cell.condition for cell in cells]) for cells in read)
+    axes = tuple(read_axis(card, name, each) for name, each in zip(names, texts, strict=True))
+    for asked, axis in zip(columns, axes, strict=True):
+        _check_disjoint(asked, axis)
+    return names, texts, axes, tuple(product(*[[cell.label for cell in cells] for cells in read]))
+
+
+_keep_axes = lru_cache(8)(_read_axes)  # by names alone: 1 and True are one key
 
 
 def _find_shared_places(card: Card, columns: Sequence[str | Cut], keys: object) -> list[int]:
@@ -330,13 +338,40 @@ def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tupl
     return tuple(kind for kind, wanted in kinds if wanted)
 
 
+def _read_rollups(groups: Groups, given: _Rollups) -> tuple[tuple[int, ...], ...]:
+    """Return the places of the cells of each union that is declared by labels; refuse what is no union of one column."""
+    read = read_list("rollups", given, expected="a list of lists of labels")
+    if not read:
+        return ()
+    if len(groups.sizes) > 1 or groups.shared or len(read) > _MOST_RANGED:
+        words = f"rollups are for a table by one column, {_MOST_RANGED:,} of them at most; margins are for several columns"
+        raise InvalidParameter.saying("rollups", words)
+    known = {label: place for place, (label,) in enumerate(groups.labels)}
+    found = []
+    for each in read:
+        labels = [_read_label(label) for label in read_list("rollups", each, expected="lists of labels")]
+        places = {known[label] for label in labels if label in known}
+        if len(places) < max(2, len(labels)):
+            raise InvalidParameter.without_value("rollups", "lists of two or more different labels of the table")
+        found.append(tuple(sorted(places)))
+    return tuple(dict.fromkeys(found))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TableLayout:
-    """The cells of a table: the groups, the name of their cells, and the unions that are declared."""
+    """The cells of a table: the groups, the name of their cells, the unions that are declared, and a price of its own."""
 
     groups: Groups
     name: str
     declared: tuple[_UnionKind, ...]
+    questions: int | None = None
+    rollups: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def priced(self) -> dict[str, object]:
+        """Return what stands for a price that somebody chose, and for rollups: with others it is another table."""
+        found: dict[str, object] = {} if self.questions is None else {"questions": self.questions}
+        return found | ({"rollups": self.rollups} if self.rollups else {})
 
     @property
     def cuts(self) -> dict[str, list[str]]:
@@ -347,7 +382,7 @@ class TableLayout:
     @property
     def digest(self) -> str:
         """Return what stands for its cells and the unions that are declared."""
-        return digest_of({"cells": self.name, "unions": list(self.declared)})
+        return digest_of({"cells": self.name, "unions": list(self.declared)} | self.priced)
 
     @property
     def request(self) -> dict[str, object]:
@@ -357,16 +392,18 @@ class TableLayout:
         found["where"] = None if groups.base is None else groups.base.text
         found |= {"cuts": self.cuts} if self.cuts else {}
         found |= {"shared": True} if groups.shared else {}
+        found |= self.priced
         return found | ({"unions": list(self.declared)} if self.declared else {})
 
     def count_unions(self) -> dict[int, int]:
         """Return how many unions of how many cells are declared."""
-        return count_unions(self.groups.sizes, margins="margins" in self.declared, ranges="ranges" in self.declared)
+        margins, ranges = "margins" in self.declared, "ranges" in self.declared
+        return count_unions(self.groups.sizes, margins=margins, ranges=ranges, rollups=self.rollups)
 
     def find_price(self, plan: AnyPlan) -> TablePrice:
         """Return what the cells, the further one and the declared unions cost; without ``where`` they are all rows."""
-        number = self.groups.cells.number
-        price = price_table(plan, number + 1, unions=self.count_unions(), whole=self.groups.base is None)
+        number, whole = self.groups.cells.number, self.groups.base is None
+        price = price_table(plan, number + 1, unions=self.count_unions(), whole=whole, questions=self.questions)
         return _loosen_shares(plan, price, number) if self.groups.shared else price
 
     def make_table(
@@ -374,7 +411,8 @@ class TableLayout:
     ) -> Table:
         """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
         grid, groups, terms = rows << plan.bits, self.groups, price.terms or (None, None, None)
-        values = tuple(min(max(number, 0), grid) / grid for number in drawn)
+        answers = tuple([number / grid for number in drawn])
+        values = tuple(np.clip(answers, 0.0, 1.0).tolist())
         ends, near = find_cell_ends(plan, price, values), find_sample_ends(price, values)
         return Table(
             columns=groups.names,
@@ -390,24 +428,34 @@ class TableLayout:
             unions=Unions(
                 declared=self.declared,
                 sizes=groups.sizes,
-                answers=tuple(number / grid for number in drawn),
+                answers=answers,
                 sample_noise=price.sample_box,
                 rounding=price.rounding,
                 noise=terms[0],
                 epsilon=terms[1],
                 slack=terms[2],
                 whole=True if price.whole else UNSET,
+                rollups=self.rollups or UNSET,
             ),
         )
 
 
+def make_noise(plan: AnyPlan, price: TablePrice, *, rows: int) -> AdditiveMechanism:
+    """Return the noise on each of the cells that a price is of: normal, or on a pure ledger that of Laplace."""
+    return _keep_noise(plan, price, rows, (Gaussian._bits, Laplace._bits))  # noqa: SLF001 - what its event depends on
+
+
+@lru_cache(64)
+def _keep_noise(plan: AnyPlan, price: TablePrice, rows: int, _bits: object) -> AdditiveMechanism:
+    unit = 1 << plan.bits
+    if has_normal_noise(plan):
+        return Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
+    return Laplace(epsilon=pure_epsilon(plan, price), sensitivity=unit)
+
+
 def _make_release(plan: AnyPlan, rows: int, layout: TableLayout) -> Release:
     price, unit, base = layout.find_price(plan), 1 << plan.bits, layout.groups.base
-    mechanism: AdditiveMechanism = (
-        Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
-        if has_normal_noise(plan)
-        else Laplace(epsilon=pure_epsilon(plan, price), sensitivity=unit)
-    )
+    mechanism = make_noise(plan, price, rows=rows)
 
     def draw(sums: Measured) -> Sequence[int]:
         cells = list(sums[: layout.groups.cells.number])
@@ -437,9 +485,7 @@ def _make_release(plan: AnyPlan, rows: int, layout: TableLayout) -> Release:
     )
 
 
-def _read_columns(
-    card: Card, columns: Sequence[str | Cut], keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None
-) -> list[list[_Cell]]:
+def _read_columns(card: Card, columns: Sequence[str | Cut], keys: _Keys) -> list[list[_Cell]]:
     """Return the cells of each column, by public labels or cut points."""
     if not all(isinstance(each, (str, Cut)) for each in columns):
         raise InvalidParameter.without_value("columns", "names of columns, or ht.cut(column, points)")
@@ -460,6 +506,8 @@ def _read_columns(
 def _read_cells(card: Card, column: str | Cut, keys: Mapping[str, Sequence[Label]]) -> list[_Cell]:
     shared = _find_shared_column(card, column, keys)
     name = column.column if isinstance(column, Cut) else column
+    if shared is None and isinstance(column, str) and name not in card and card.unit is None:
+        _refuse_condition(name, card)
     kind, written = find_column(name, card) if shared is None else (shared.kind, shared.written)
     if isinstance(column, Cut):
         cells = _read_cut(column, kind, written)
@@ -467,6 +515,14 @@ def _read_cells(card: Card, column: str | Cut, keys: Mapping[str, Sequence[Label
         known = shared.labels if shared is not None else card.column(name).labels if name in card else None
         cells = _read_labels(name, kind, written, known, keys)
     return cells if shared is None else [_Cell(cell.label, shared.write_share(cell.condition)) for cell in cells]
+
+
+def _refuse_condition(name: str, card: Card) -> None:
+    """Refuse a condition in place of a column: a row may meet two of them, and so be in two cells."""
+    with suppress(UnsupportedQuery, UnknownColumn):
+        if parse(name, card).boolean:
+            words = "cells are labels or cut points of columns, so that no row is in two: ask each condition as a question"
+            raise InvalidParameter.saying("columns", words)
 
 
 def _read_labels(
@@ -478,7 +534,7 @@ def _read_labels(
         return _list_texts(written, known)
     labels = keys.get(name, known)
     if labels is None:
-        message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
+        message = f"the labels of {name} are not public: name them (keys=), have them on the card, or cut a number at points"
         raise NotCertified(message)
     given = [_read_label(label) for label in read_list("keys", labels, expected="a list of labels")]
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):

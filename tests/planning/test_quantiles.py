@@ -135,38 +135,65 @@ def test_a_price_says_what_a_search_may_cost(made):
 
 
 def test_u3_a_bisection_takes_the_half_where_the_quantile_is():
-    lower, upper = (Bisection(0.5, upper=upper, low=-1, high=7) for upper in (False, True))
+    lower, upper = (Bisection.begin(0.5, upper=upper, last=7) for upper in (False, True))
     sure, unsure, above = read_share(0.2, 0.1), read_share(0.45, 0.1), read_share(0.8, 0.1)
-    assert lower.find_middle({}, whole=EVERYBODY, last=7, near=0.0) == 3
-    assert lower.narrow(sure, EVERYBODY) == lower._replace(low=3, path=(3,))
-    assert lower.narrow(unsure, EVERYBODY) == lower._replace(high=3, path=(3,))  # it may be reached already
-    assert upper.narrow(unsure, EVERYBODY) == upper._replace(low=3, path=(3,))  # it need not be
-    assert upper.narrow(above, EVERYBODY) == upper._replace(high=3, path=(3,))
+    assert lower.find_place({}, whole=EVERYBODY, last=7, near=0.0) == 3
+    # Both ends ask about 3, and pay for half of it each; an answer that tells nothing of one of them parts them.
+    assert lower.narrow(3, sure, EVERYBODY) == lower._replace(low=3, path=(3,), left=5)
+    assert lower.narrow(3, unsure, EVERYBODY) == lower._replace(high=3, path=(3,), left=5, together=False)
+    assert upper.narrow(3, unsure, EVERYBODY) == upper._replace(low=3, path=(3,), left=5, together=False)
+    assert upper.narrow(3, above, EVERYBODY) == upper._replace(high=3, path=(3,), left=5)
+    alone = lower._replace(together=False)
+    assert alone.narrow(3, sure, EVERYBODY) == alone._replace(low=3, path=(3,), left=4)
+
+
+def test_u3_ends_that_are_parted_go_where_the_line_between_answers_says():
+    """Between .40 at 300 and .60 at 700 shares rise by .0005 a place: .45 would be at 400, and .005 further is 10 places."""
+    known = {300: read_share(0.40, 0.02), 700: read_share(0.60, 0.02)}
+    search = Bisection(0.45, False, 300, 700, (700, 300), left=30, together=False)
+    where = {"whole": EVERYBODY, "last": 999, "near": 0.01}
+    assert search.find_place(known, **where) == 400 - 40 - 10  # .02 below the level an answer is sure to be short of it
+    assert search._replace(upper=True).find_place(known, **where) == 400 + 40 + 10
+    # An answer that is sure by less than near is as good as any.
+    assert search._replace(level=0.429).find_place(known, **where) is None
+    assert search._replace(upper=True, level=0.571).find_place(known, **where) is None
+    assert search._replace(upper=True, level=0.429).find_place(known, **where) is not None
+    # What is left pays for stretches of 2^8 places after this question: no place below 444 will do.
+    assert search._replace(left=18).find_place(known, **where) == 700 - 256
+    assert search._replace(upper=True, level=0.55, left=18).find_place(known, **where) == 300 + 256
+    # Later of 2^7, from both ends: the middle alone.
+    narrowed = search._replace(high=556, path=(700, 300, 556), left=16)
+    assert narrowed.find_place(known | {556: known[700]}, **where) == 428
+    # Where not even all who are looked at are sure to reach the level there is nothing to seek.
+    few = read_share(0.02, 0.02)
+    alone = Bisection(0.5, True, -1, 999, left=20, together=False)
+    assert alone.find_place({}, whole=few, last=999, near=0.01) is None
+    assert alone._replace(upper=False).find_place({}, whole=few, last=999, near=0.01) is None
 
 
 def test_u3_a_search_is_over_at_neighbours_or_where_answers_are_near():
     known = {3: read_share(0.40), 7: read_share(0.43)}
-    assert Bisection(0.4, upper=True, low=3, high=4).find_middle({}, whole=EVERYBODY, last=15, near=0.0) is None
+    assert Bisection(0.4, upper=True, low=3, high=4).find_place({}, whole=EVERYBODY, last=15, near=0.0) is None
     search = Bisection(0.42, upper=True, low=3, high=7, path=(7, 3))
-    assert search.find_middle(known, whole=EVERYBODY, last=15, near=0.02) == 5
-    assert search.find_middle(known, whole=EVERYBODY, last=15, near=0.05) is None
+    assert search.find_place(known, whole=EVERYBODY, last=15, near=0.02) == 5
+    assert search.find_place(known, whole=EVERYBODY, last=15, near=0.05) is None
 
 
 def test_u3_a_search_is_over_where_noise_parts_answers_about_places_that_hardly_differ():
     """Around 500 shares rise by .001 a place, so by .004 from 500 to 504: answers that differ by .03 differ by noise."""
     slope = {300: read_share(0.3), 700: read_share(0.7), 500: read_share(0.49), 504: read_share(0.52)}
     search = Bisection(0.5, upper=True, low=500, high=504, path=(300, 700, 500, 504))
-    assert search.find_middle(slope, whole=EVERYBODY, last=999, near=0.01) is None
+    assert search.find_place(slope, whole=EVERYBODY, last=999, near=0.01) is None
     # An atom among these places parts the answers by more than noise may, and a steep rise all around is no noise.
     atom = slope | {504: read_share(0.62)}
     steep = slope | {498: read_share(0.42), 506: read_share(0.58)}
     for known in (atom, steep):
-        assert search._replace(path=tuple(known)).find_middle(known, whole=EVERYBODY, last=999, near=0.01) == 502
+        assert search._replace(path=tuple(known)).find_place(known, whole=EVERYBODY, last=999, near=0.01) == 502
     # Only its own path counts: what others asked about neighbours makes it neither stop nor go on.
-    assert search.find_middle(steep, whole=EVERYBODY, last=999, near=0.01) is None
+    assert search.find_place(steep, whole=EVERYBODY, last=999, near=0.01) is None
     # Nothing on the path around: the ends of the grid, and all who are looked at, are the places that differ clearly.
-    assert search._replace(path=(500, 504)).find_middle(slope, whole=EVERYBODY, last=999, near=0.01) is None
-    assert search.find_middle(slope, whole=EVERYBODY, last=999, near=0.0) == 502
+    assert search._replace(path=(500, 504)).find_place(slope, whole=EVERYBODY, last=999, near=0.01) is None
+    assert search.find_place(slope, whole=EVERYBODY, last=999, near=0.0) == 502
 
 
 def test_u3_ends_by_hand():

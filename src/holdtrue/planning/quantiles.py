@@ -202,8 +202,13 @@ class Bisection(NamedTuple):
     The lower end is after the highest place whose share is surely below the level; ``upper`` seeks the lowest place whose
     share surely reaches it. A wrong turn, which noise may cause, costs width and never validity.
 
+    Both ends of a level start as one: ``together``, they ask about the same middles, and each pays for half a question. Once
+    an answer parts them each goes on by itself, straight to where the answers around say that its end is; to a middle where
+    ``left``, in halves of a question, pays for nothing else.
+
     Invariant: where it goes and when it stops follow from the answers on its own ``path`` alone. So the same search takes
     the same path whatever else was asked in between, alone or beside other levels, and costs nothing the second time.
+    Invariant: middles from here on take no more than ``left``, so both ends together take 2 log2(points) questions at most.
     """
 
     level: float
@@ -211,23 +216,48 @@ class Bisection(NamedTuple):
     low: int
     high: int
     path: tuple[int, ...] = ()
+    left: int = 0
+    together: bool = True
 
-    def find_middle(self, known: Mapping[int, ShareReading], *, whole: ShareReading, last: int, near: float) -> int | None:
+    @classmethod
+    def begin(cls, level: float, *, upper: bool, last: int) -> "Bisection":
+        """Return the search over a whole grid."""
+        return cls(level, upper, -1, last, left=2 * last.bit_length())
+
+    def find_place(self, known: Mapping[int, ShareReading], *, whole: ShareReading, last: int, near: float) -> int | None:
         """Return which place to ask about next; None once the search is over.
 
-        It is over when no place is left between, or when the answers at both ends differ by less than ``near``. So it is
-        when they differ by no more than their noise may, and the path around them says that shares rise by less than
-        ``near`` here: further answers would tell noise apart from noise. Either costs a little width, never validity.
+        It is over when no place is left between, or when the answers at both ends differ by less than ``near``, or the one
+        that is sure of its side is so by no more. So it is when answers differ by no more than their noise may, and the path
+        around them says that shares rise by less than ``near`` here: further answers would tell noise apart from noise. Each
+        costs a little width, never validity.
         """
         if self.high - self.low <= 1:
             return None
-        answers = {-1: 0.0, last: whole.value} | {place: known[place].value for place in self.path}
+        readings = {-1: _NOTHING, last: whole} | {place: known[place] for place in self.path}
+        answers = {place: reading.value for place, reading in readings.items()}
         apart = abs(answers[self.high] - answers[self.low])
         if apart < near:
             return None
         if apart < _NOISE * near and self._estimate_rise(answers, least=_CLEAR * near) < near:
             return None
-        return (self.low + self.high) // 2
+        if self.together:
+            return (self.low + self.high) // 2
+        return self._interpolate(readings[self.low], readings[self.high], whole, near)
+
+    def _interpolate(self, below: ShareReading, above: ShareReading, whole: ShareReading, near: float) -> int | None:
+        """Return the place where a line between two readings is sure of its side by half of ``near``, if ``left`` allows it.
+
+        None where the reading that is sure already is so by no more than ``near``, so that less is to be gained.
+        """
+        start, end = (below.low, above.low) if self.upper else (below.high, above.high)
+        turn = self.level * (whole.high if self.upper else whole.low)
+        if (end - turn if self.upper else turn - start) <= near:
+            return None
+        wanted = turn + near / 2 if self.upper else turn - near / 2
+        place = round(self.low + (wanted - start) * (self.high - self.low) / (end - start))
+        longest = 1 << (self.left // 2 - 1)  # stretches of this many places are still paid for after this question
+        return min(max(place, self.low + 1, self.high - longest), self.high - 1, self.low + longest)
 
     def _estimate_rise(self, answers: Mapping[int, float], *, least: float) -> float:
         """Return how much shares rise between both ends, by the slope between the nearest places that differ clearly."""
@@ -241,12 +271,15 @@ class Bisection(NamedTuple):
                 high = above.pop(0)
         return (answers[high] - answers[low]) * (self.high - self.low) / (high - low)
 
-    def narrow(self, reading: ShareReading, whole: ShareReading) -> "Bisection":
-        """Return the search after the answer about its middle."""
-        middle = (self.low + self.high) // 2
-        path = (*self.path, middle)
-        short = reading.low < self.level * whole.high if self.upper else reading.high < self.level * whole.low
-        return self._replace(low=middle, path=path) if short else self._replace(high=middle, path=path)
+    def narrow(self, place: int, reading: ShareReading, whole: ShareReading) -> "Bisection":
+        """Return the search after the answer about a place."""
+        may_be_short, is_short = reading.low < self.level * whole.high, reading.high < self.level * whole.low
+        low, high = (place, self.high) if (may_be_short if self.upper else is_short) else (self.low, place)
+        left, together = self.left - (1 if self.together else 2), self.together and may_be_short == is_short
+        return Bisection(self.level, self.upper, low, high, (*self.path, place), left, together)
+
+
+_NOTHING = ShareReading(0.0, 0.0, 0.0, 0.0, 0.0)  # of the place below all
 
 
 def bisect_levels(  # noqa: PLR0913 - what one search needs
@@ -264,16 +297,15 @@ def bisect_levels(  # noqa: PLR0913 - what one search needs
     where ``ask`` has left out a place. ``whole`` is the share of rows that are looked at, against which levels are
     measured; everybody's is 1.
     """
-    searches = [Bisection(level, upper=upper, low=-1, high=last) for level in levels for upper in (False, True)]
+    searches = [Bisection.begin(level, upper=upper, last=last) for level in levels for upper in (False, True)]
     while searches:
-        middles = [each.find_middle(known, whole=whole, last=last, near=near) for each in searches]
-        wanted = sorted({place for place in middles if place is not None and place not in known})
+        places = [each.find_place(known, whole=whole, last=last, near=near) for each in searches]
+        wanted = sorted({place for place in places if place is not None and place not in known})
         ask(wanted)
         if any(place not in known for place in wanted):
             return
-        searches = [
-            each.narrow(known[place], whole) for each, place in zip(searches, middles, strict=True) if place is not None
-        ]
+        pairs = zip(searches, places, strict=True)
+        searches = [each.narrow(place, known[place], whole) for each, place in pairs if place is not None]
 
 
 def find_quantile_ends(known: Mapping[int, ShareReading], level: float, *, whole: ShareReading, last: int) -> QuantileEnds:

@@ -3,7 +3,6 @@
 By a search of plain questions, or by a curve: the shares up to every point of the grid in one release.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -197,10 +196,10 @@ def _list_thresholds(card: Card, column: str, grid: QuantileGrid, where: str | N
 class QuantileSearch:
     """A search for quantiles: a program of plain questions, each charged, cached and answered once as any other (U3.1).
 
-    Law: two bisections for each level share their answers. The ends hold by every threshold that was answered, whatever
-    the order and whoever chose it, at once with all other answers. A budget that runs out ends the search, and what is
-    known by then is told. Under a ``key`` every question has a key of its own, so a search that a crash ended goes on when
-    it is sent again, and pays for nothing twice.
+    Law: the searches for both ends of each level share their answers. The ends hold by every threshold that was answered,
+    whatever the order and whoever chose it, at once with all other answers. A budget that runs out ends the search, and what
+    is known by then is told. Under a ``key`` every question has a key of its own, so a search that a crash ended goes on
+    when it is sent again, and pays for nothing twice.
     """
 
     curation: Curation
@@ -219,7 +218,7 @@ class QuantileSearch:
         self._bind_key()
         if self.task.where is not None:
             self.queries[_WHERE] = self.curation.parse(self.task.where)
-            self._ask_all([_WHERE])
+            self._ask_places([_WHERE, (self.task.grid.last - 1) // 2])  # every search begins in the middle
         if self.refusal is None:
             near = self.curation.plan.alpha / _NEAR
             found: dict[str, Any] = {"whole": self._whole, "last": self.task.grid.last, "near": near}
@@ -244,7 +243,7 @@ class QuantileSearch:
     def _bind_key(self) -> None:
         """Bind the key to this very request, for nothing: UsedKey where it names another one."""
         if self.key is not None:
-            release = dataclasses.replace(self.rule.release_queries([]), verb="quantile", request=self.task.subject)
+            release = replace(self.rule.release_queries([]), verb="quantile", request=self.task.subject)
             written = self.task.encode_request()
             self.curation.run(Job(lambda _: Planned((), release, written, list), self.key, self.analyst))
 
@@ -273,7 +272,8 @@ class QuantileSearch:
         """Ask about thresholds, all in one batch; those that the budget does not pay for stay unknown."""
         self._make_queries(places)
         self._ask_all(places)
-        self.known |= {place: _to_reading(self.answers[place]) for place in places if place in self.answers}
+        answered = [place for place in places if place in self.answers and place != _WHERE]
+        self.known |= {place: _to_reading(self.answers[place]) for place in answered}
 
     def _ask_all(self, places: Sequence[int]) -> None:
         """Ask questions as requests of their own, in one batch; what was answered before is read from the ledger.
@@ -309,7 +309,7 @@ class QuantileSearch:
 
     def _was_paid(self, place: int) -> bool:
         key = self._key_of(place)
-        return key is not None and self.curation.used_for(key) is not None
+        return key is not None and self.curation.has_used(key)
 
     def _take_answer(self, place: int, answer: Answer, *, own: bool) -> None:
         self.answers[place] = answer

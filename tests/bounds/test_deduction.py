@@ -31,7 +31,7 @@ def make_case(rows, atoms, *, whole=True):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_the_ends_hold_and_are_those_of_an_independent_solver(whole):
+def test_u7_the_ends_hold_and_are_those_of_an_independent_solver(whole):
     for _ in range(25):
         values, target, measure, low, high = make_case(5, 12, whole=whole)
         program = Program(target, values)
@@ -82,7 +82,7 @@ def test_without_rows_nothing_but_the_range_follows():
     assert program.find_ends(program.solve([], []), [], []) == (0.0, 1.0)
 
 
-def test_frechet_ends_are_those_of_all_joint_laws():
+def test_u7_frechet_ends_are_those_of_all_joint_laws():
     for a, b in itertools.product([0.1, 0.4, 0.7, 0.95], repeat=2):
         values = np.array([[0, 0, 1, 1], [0, 1, 0, 1]], dtype=float)
         for every, target in ((True, [0, 0, 0, 1]), (False, [0, 1, 1, 1])):

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.curator.answer_index import AnswerIndex
+from holdtrue.engines import arrays
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.planning.plans import Plan
 from holdtrue.queries.cards import Card, Column
@@ -29,7 +31,8 @@ def make_rows(seed=0):
 
 def opened(**terms):
     given = {"queries": 60, "epsilon": 4, "delta": 1e-6, "iid": True, "labels": {"region": REGIONS}} | terms
-    return ht.Curator(make_rows(), **given)
+    # Lists may hold None: that these do not is not looked at.
+    return ht.Curator({name: values.tolist() for name, values in make_rows().items()}, **given)
 
 
 def one_fact(plan, text, value, card):
@@ -68,6 +71,36 @@ def test_not_a_is_at_most_the_rest_where_values_may_be_missing():
         known = curator.ask("smoker IS NULL")
         found = curator.deduce("NOT smoker").interval
         assert 0 < found.low <= 1 - answer.value - known.value + 0.01
+
+
+def test_not_a_is_the_rest_where_the_type_has_no_missing_values(tmp_path):
+    """An array of booleans; the card of the ledger says so, also to who opens it again with other types."""
+    path, rows = tmp_path / "rows.ledger", make_rows()
+    given = {"queries": 60, "epsilon": 4, "delta": 1e-6, "iid": True}
+    with ht.Curator(rows, ledger=path, **given) as curator:
+        assert curator.card.complete == {"age", "smoker"}
+        answer = curator.ask("smoker")
+        found = curator.deduce("NOT smoker").interval
+        assert (found.low, found.high) == pytest.approx((1 - answer.interval.high, 1 - answer.interval.low), abs=1e-9)
+        assert curator.ask("NOT smoker", deduce="first").deduced == (answer.certificate.entry,)
+        young = curator.ask("age < 40").interval
+        assert curator.deduce("age >= 40").interval.low == pytest.approx(1 - young.high, abs=1e-9)
+    other = {name: list(values.tolist()) for name, values in rows.items()}
+    with ht.Curator(other, ledger=path) as curator:
+        assert curator.card.complete == {"age", "smoker"}
+        assert curator.deduce("NOT smoker").interval == found
+    assert ht.audit_ledger(path).breaches == ()
+
+
+def test_a_ledger_whose_card_says_nothing_of_missing_values_deduces_as_before(tmp_path, monkeypatch):
+    path, rows = tmp_path / "rows.ledger", make_rows()
+    with monkeypatch.context() as patch:
+        patch.setattr(arrays, "find_complete", lambda _: frozenset())
+        ht.Curator(rows, queries=60, epsilon=4, delta=1e-6, iid=True, ledger=path).close()
+    with ht.Curator(rows, ledger=path) as curator:
+        curator.ask("smoker")
+        assert curator.card.complete == frozenset()
+        assert curator.deduce("NOT smoker").interval.low == 0
 
 
 def test_cells_of_a_table_and_its_declared_margins_answer_questions():
@@ -158,6 +191,26 @@ def test_answers_that_contradict_each_other_are_told_and_nothing_is_deduced():
     assert not is_within(plan, found, draws=0, spent=0)
 
 
+def test_once_answers_contradict_each_other_nothing_is_free_any_more(monkeypatch):
+    """Also not where a question is too far from those answers for its program to have them."""
+    rows = make_rows() | {"weight": np.arange(ROWS) % 90}
+    with ht.Curator(rows, queries=60, epsilon=4, delta=1e-6, iid=True, labels={"region": REGIONS}) as curator:
+        for name in ("age", "weight"):
+            curator.table(ht.cut(name, list(range(1, 90))))  # with each other more cells than a program has
+        curator.table("region")
+        sums = curator.pipeline.engine.sums
+        monkeypatch.setattr(curator.pipeline.engine, "sums", lambda queries, **_: [ROWS << curator.plan.bits] * len(queries))
+        curator.ask(["smoker", "NOT smoker"])
+        monkeypatch.setattr(curator.pipeline.engine, "sums", sums)
+        assert curator.deduce("region = 'N'").interval is not None
+        assert curator.deduce("smoker").inconsistent
+        left = curator.budget.asks
+        assert curator.deduce("region = 'N'").inconsistent
+        assert not curator.ask("region = 'N'", deduce="first").deduced
+        assert curator.budget.asks == left - 1
+        assert curator.preview("region = 'S'").follows is None
+
+
 def test_a_question_with_too_many_atoms_is_taken_apart():
     names = [f"c{place}" for place in range(9)]
     card = Card(tuple(Column(name, "integer") for name in names), 100)
@@ -200,6 +253,24 @@ def test_ask_deduces_first_and_pays_for_the_rest():
         assert whole.interval.width / 2 <= curator.plan.alpha
 
 
+def test_where_nothing_may_be_paid_a_question_that_does_not_follow_is_refused(monkeypatch):
+    """Also where the ledger takes no more entries that cost nothing, or all was asked of others."""
+    text, given = "age > 60 AND (smoker OR age > 50)", {"key": None, "analyst": None, "paying": False}
+    with opened() as curator:
+        curator.ask("age > 60", analyst="ann")
+        spent = curator.budget.spent
+        for missing, seen_by in ("smoker", None), (text, "ben"):
+            with pytest.raises(ht.RefusedError, match="ask it, for one question"):
+                curator.ask_free([text, missing], seen_by=seen_by, **given)
+        with monkeypatch.context() as patch:
+            patch.setattr(AnswerIndex, "has_room", lambda _: False)
+            with pytest.raises(ht.RefusedError, match="ask it, for one question"):
+                curator.ask_free([text], seen_by=None, **given)
+        assert curator.ask_free([text, "age > 60"], seen_by=None, **given)[0].deduced == (1,)
+        assert curator.budget.spent == spent
+        assert curator.ask("smoker").certificate.cost > 0
+
+
 def test_a_free_answer_is_stored_and_its_key_bound():
     with opened() as curator:
         curator.ask(["age > 60", "age <= 60"])
@@ -218,6 +289,22 @@ def test_a_free_answer_is_stored_and_its_key_bound():
             curator.ask("smoker", deduce="always")
         with pytest.raises(InvalidParameter):
             curator.ask(values=np.zeros(ROWS), deduce="first")
+
+
+def test_a_free_answer_is_told_under_every_key_and_changes_with_what_was_answered():
+    with opened() as curator:
+        curator.ask("age > 60")
+        text = "age > 60 AND (smoker OR age > 50)"
+        found = [curator.ask(text, deduce="first", key=key) for key in ("one", "two", None, None, "one")]
+        assert len({each.value for each in found}) == 1
+        assert all(each.deduced == (1,) for each in found)
+        left = curator.budget.asks
+        curator.ask("age > 60 AND smoker")
+        later = [curator.ask(text, deduce="first", key=key) for key in (None, "three", "one")]
+        assert [each.value for each in later[2:]] == [found[0].value]
+        assert all(each.certificate.cost == 0 for each in later)
+        assert curator.budget.asks == left - 1
+        assert not ht.audit_ledger(curator.ledger).violated
 
 
 def test_deducing_reads_no_row_and_writes_no_entry(monkeypatch):

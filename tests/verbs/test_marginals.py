@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import combinations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.tables import count_unions, price_marginal, price_table, price_workload
 from holdtrue.records import count_boxes
 from holdtrue.verbs import marginals as verb
+from holdtrue.verbs.deducing import MOST_ATOMS
 
 ROWS = 20_000
 LABELS = {"region": ["n", "s", "w"], "job": ["a", "b", "c", "d"]}
@@ -85,6 +87,15 @@ def test_tables_that_were_released_are_told_again_for_nothing(people):
             curator.marginals("pairs", columns=COLUMNS, key="one")
 
 
+def test_tables_out_of_a_larger_release_are_asked_before_also_under_a_key(people):
+    with open_curator(people) as curator:
+        curator.marginals("pairs", columns=COLUMNS)
+        assert curator.marginals([["region", "smoker"]], columns=COLUMNS, key="again").repeated
+        paid, again = curator.history
+        assert paid.request == "6 tables of region, job, smoker, age"
+        assert (again.told, again.cost) == ("asked before", 0)
+
+
 def test_a_table_by_itself_is_another_release_within_alpha(people):
     with open_curator(people) as curator:
         found = curator.marginals([["region", "job"]], columns=COLUMNS)[0]
@@ -144,13 +155,59 @@ def test_a_share_comes_from_the_surest_table(people):
 
 def test_answers_of_a_released_table_are_free_and_ask_says_so(people):
     with open_curator(people) as curator:
-        entry = curator.marginals("pairs", columns=COLUMNS).certificate.entry
-        left = curator.budget.asks
+        tables = curator.marginals("pairs", columns=COLUMNS)
+        entry, left = tables.certificate.entry, curator.budget.asks
         free = curator.ask("region = 'n' AND smoker", deduce="first")
         assert free.deduced == (entry,)
         assert free.certificate.cost == 0
+        assert free.value == pytest.approx(tables.share({"region": "n", "smoker": True}).value, abs=1e-6)
+        assert f"follows from entry {entry}: nothing" in str(free)
+        assert "follows from entry" in free._repr_html_()
         assert curator.budget.asks == left
         assert curator.preview("age < 30 AND job = 'a'").follows is not None
+
+
+@pytest.mark.parametrize("iid", [True, False])
+def test_a_cell_that_is_wider_than_alpha_is_free_all_the_same_and_a_sum_of_cells_is_not(people, iid):
+    """Two questions for 700 cells make each a little wider; what the table says of the very question is told."""
+    ages = [ht.cut("age", list(range(1, 88))), "job", "smoker"]
+    people["age"] = np.where(np.arange(ROWS) % 2, 1, people["age"])
+    people["job"] = np.where(np.arange(ROWS) % 2, "a", people["job"])
+    with open_curator(people, iid=iid, **({} if iid else {"epsilon": 4, "delta": 1e-6})) as curator:
+        (table,) = curator.marginals([["age", "job"]], columns=ages)
+        cell, text = table.cell("1 to 2", "a"), "job = 'a' AND age BETWEEN 1 AND 1"
+        wide, most = (cell.interval, curator.plan.alpha) if iid else (cell.sample_interval, curator.plan.sample_alpha)
+        assert wide.width / 2 > most
+        assert str(curator.preview(text)).endswith("already follows from earlier answers, free")
+        free = curator.ask(text, deduce="first")
+        told = free.interval if iid else free.sample_interval
+        assert wide.low <= told.low < told.high <= wide.high
+        assert (free.deduced, free.certificate.cost) == ((table.certificate.entry,), 0)
+        found = curator.deduce("job = 'a' AND age BETWEEN 1 AND 2")
+        assert (found.answered, curator.deduce(text).answered) == (msgspec.UNSET, True)
+        assert "free, though further off than an answer" in str(curator.preview(found.text))
+        assert not curator.ask(found.text, deduce="first").deduced
+
+
+def test_a_report_has_every_cell_of_a_released_table_with_its_interval(people, tmp_path):
+    with open_curator(people) as curator:
+        tables = curator.marginals("pairs", columns=COLUMNS)
+        curator.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for table in tables:
+        assert f"<summary>{table.brief}, entry 1</summary>" in page
+        for low, high in zip(table.low, table.high, strict=True):
+            assert f"{low:.4f} to {high:.4f}" in page
+
+
+def test_a_cell_of_a_table_too_large_for_a_program_is_told_as_it_was(people):
+    with open_curator(people) as curator:
+        columns = [ht.cut("age", [each / 2 for each in range(1, 180)]), "smoker", "region", "job"]
+        (table,) = curator.marginals([["age", "smoker", "region", "job"]], columns=columns)
+        assert len(table) > MOST_ATOMS
+        cell = table.cell("30 to 30.5", True, "n", "a")
+        found = curator.deduce("smoker AND region = 'n' AND job = 'a' AND age >= 30 AND age < 30.5")
+        assert (found.interval, found.sample_interval, found.answered) == (cell.interval, cell.sample_interval, True)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +253,12 @@ def test_what_is_wrong_costs_nothing(people, monkeypatch):
             with pytest.raises(error):
                 curator.marginals(columns=columns, **given)
             assert curator.budget.spent == 0, name
+    with open_curator(people) as curator:
+        wide = [ht.cut("age", [each / 1000 for each in range(1, 90_000)]), "job"]
+        with pytest.raises(ht.InvalidParameter, match=r"360,000 cells, .* and 100,000 fit: bin age \(90,000"):
+            curator.marginals("pairs", columns=wide)
+        with pytest.raises(ht.InvalidParameter, match=r"need 2 columns or more, and here is age: name more"):
+            curator.marginals("pairs", columns=wide[:1])
     monkeypatch.setattr(verb, "MOST_TOGETHER", 1000)
     with open_curator(people) as curator:
         wide = ht.cut("age", list(range(1, 1000)))

@@ -51,6 +51,7 @@ def test_silence_costs_a_run_once_and_an_alarm_ends_it():
             watch.ask("x >= 3")
         assert watch.ask("x < 10").repeated
         assert count_paid(curator) == 3
+        assert "a run began" in [line.told for line in curator.history]  # and not its random id
         assert curator.watch(**RUN) is watch
         assert curator.watch(**RUN, name="another").ask("x >= 3").run == 1
 
@@ -86,6 +87,9 @@ def test_another_process_and_a_restart_begin_a_run_of_their_own(tmp_path):
         found = watch.ask("x < 50")
         assert found.run == 3
         assert found.run_cost > 0
+        assert "run 3, begun here for" in str(found)
+        assert str(found).endswith("; 1 alarm left")
+        assert "begun" not in str(watch.ask("x < 51"))
         assert count_paid(again) == 3
     with open_rows(path) as last, pytest.raises(ht.RefusedError, match="opened that often"):
         last.watch(**RUN).ask("x < 60")

@@ -11,7 +11,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Deduction, Synthetic, Table
-from holdtrue.verbs.deducing import FactGroup, deduce, read_facts
+from holdtrue.verbs.deducing import FactGroup, deduce, read_facts, refuse_deduction
 from holdtrue.verbs.synthesizing import synthesize
 
 __all__ = ["AnsweredFacts"]
@@ -29,7 +29,8 @@ class _Owned(NamedTuple):
 class AnsweredFacts:
     """The answers of a ledger as facts about its rows, in the order in which they were stored.
 
-    Law: an analyst who is named has those answers only that this analyst paid for, as in a history.
+    Law: an analyst who is named has those answers only that this analyst paid for, as in a history. Once some
+    of these were found to contradict each other, nothing is deduced for that analyst any more (U7.3).
     """
 
     def __init__(self, ledger: Ledger, *, plan: AnyPlan, card: Card, parse: Callable[[str], Query]) -> None:
@@ -39,10 +40,14 @@ class AnsweredFacts:
         self._open: dict[int, Entry] = {}
         self._facts: list[_Owned] = []
         self._tables: list[tuple[str | None, Table]] = []
+        self._contradicted: set[str | None] = set()
 
     def deduce(self, query: Query, *, analyst: str | None = None) -> Deduction:
         """Return what follows from the answers that an analyst may see; from all of them without one."""
-        return deduce(self._plan, query, self._list_groups(analyst))
+        found = deduce(self._plan, query, self._list_groups(analyst), complete=self._card.complete)
+        if found.inconsistent:
+            self._contradicted.add(analyst)
+        return refuse_deduction(found) if analyst in self._contradicted else found
 
     def synthesize(
         self, columns: Sequence[str] | None, *, rows: int | None, seed: int, analyst: str | None = None

@@ -1,18 +1,19 @@
 """DEDUCE: what follows from answers that were given, free and without a row (U7)."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from holdtrue.bounds.deduction import Multipliers, Program, frechet_ends
 from holdtrue.bounds.transfer import transfer_ends
 from holdtrue.codec import digest_of, encode
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import ROUNDING
 from holdtrue.planning.plans import AnyPlan, Plan, refuse_one_side
 from holdtrue.queries.atoms import AtomPartition
@@ -24,12 +25,13 @@ from holdtrue.verbs import DEDUCED, Answered, Planned, Standing
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
 from holdtrue.verbs.tables import write_conditions
 
-__all__ = ["Fact", "FactGroup", "deduce", "is_within", "plan_free", "read_facts"]
+__all__ = ["Fact", "FactGroup", "deduce", "is_within", "plan_free", "read_facts", "refuse_deduction"]
 
 Ends: TypeAlias = tuple[float, float]
 MOST_ATOMS = 1 << 12
 _MOST_VALUES = 1 << 22  # of all queries on all atoms together
 _MOST_SOLVED = 1 << 18  # of those that a program is made of
+_MOST_READ = 1 << 14  # cells of tables that have other columns too
 _MOST_RANGED = 24
 _INCONSISTENT = (
     "the answers contradict each other: an interval missed, as planned for with probability beta, or the rows are not "
@@ -65,21 +67,63 @@ class FactGroup:
         """Return the answers."""
         return self.make()
 
+    @cached_property
+    def by_tree(self) -> dict[Tree, Fact]:
+        """Return the answers by what they are about."""
+        return {fact.tree: fact for fact in self.facts}
 
-def deduce(plan: AnyPlan, query: Query, groups: Sequence[FactGroup]) -> Deduction:
+
+def deduce(plan: AnyPlan, query: Query, groups: Sequence[FactGroup], *, complete: Collection[str] = ()) -> Deduction:
     """Return between which ends the answer to a query must be, given what was answered. Free; reads no row.
+
+    ``complete`` are the columns of the card whose type has no missing values: there a NOT is a complement.
 
     Guarantee: on the event on which all intervals of the plan hold, so do these, however many questions are deduced and
     however they are chosen (U7.1). By two programs over atoms: one on the noise boxes, with the transfer theorem applied
     once to what it gives, and where that is not within alpha one on the population's intervals. On a plan with one beta the
     slack is multiplied by the largest multiplier above 1 (S1 c). Beyond 2^12 atoms: from the answers that have columns in
     common with the query, those with the fewest others first; a query that has more atoms by itself is taken apart
-    (Fréchet). Failure: NotCertified where the plan promises one end only.
+    (Fréchet). What was answered itself, as a cell of a table of any size is, has no wider interval than it was told with.
+    Failure: NotCertified where the plan promises one end only.
     """
     refuse_one_side(plan, "what follows has")
-    partition = AtomPartition()
+    return _meet_told(plan, _find_interval(plan, query, groups, complete), query, groups)
+
+
+def _meet_told(plan: AnyPlan, found: Deduction, query: Query, groups: Sequence[FactGroup]) -> Deduction:
+    """Return what follows, cut to the intervals that answers about the very same question were told with."""
+    read = _list_telling(groups, set(query.columns))
+    told = [(each.entry, each.by_tree[query.tree]) for each in read if query.tree in each.by_tree]
+    if not told or found.inconsistent or found.sample_interval is None:
+        return found
+    sample = _meet_ends([_ends_of(found.sample_interval), *(fact.sample for _, fact in told)])
+    known = [fact.population for _, fact in told if fact.population is not None]
+    ends = None if found.interval is None else _meet_ends([_ends_of(found.interval), *known])
+    sources = tuple(sorted({*found.sources, *(entry for entry, _ in told)}))
+    made = _make_record(plan, query.text, ends, sample, sources=sources, atoms=found.atoms)
+    return made if made.inconsistent else structs.replace(made, answered=True)
+
+
+def _list_telling(groups: Sequence[FactGroup], own: set[str]) -> list[FactGroup]:
+    """Return the groups about these columns, and of those about more the smallest, as they are read for sums of cells."""
+    found, room = [each for each in groups if each.columns == own], _MOST_READ
+    for each in sorted((each for each in groups if each.columns > own), key=lambda group: group.number):
+        room -= each.number
+        if room < 0:
+            break
+        found.append(each)
+    return found
+
+
+def _meet_ends(ends: Sequence[Ends]) -> Ends:
+    return max(low for low, _ in ends), min(high for _, high in ends)
+
+
+def _find_interval(plan: AnyPlan, query: Query, groups: Sequence[FactGroup], complete: Collection[str]) -> Deduction:
+    """Return what follows by programs; see :func:`deduce`."""
+    partition = AtomPartition(complete)
     if not partition.add([query.tree], most=MOST_ATOMS):
-        return _take_apart(plan, query, groups)
+        return _take_apart(plan, query, groups, complete)
     chosen = _choose_groups(partition, query, groups)
     facts = [(fact, group.entry) for group in chosen for fact in group.facts]
     target = partition.evaluate(query.tree)
@@ -174,13 +218,13 @@ class _Search:
         return self._program.find_ends(chosen, low, high), chosen.largest
 
 
-def _take_apart(plan: AnyPlan, query: Query, groups: Sequence[FactGroup]) -> Deduction:
+def _take_apart(plan: AnyPlan, query: Query, groups: Sequence[FactGroup], complete: Collection[str]) -> Deduction:
     """Return what follows from what is deduced of each part of a conjunction or a disjunction (Fréchet)."""
     tree, parts = query.tree, []
     if isinstance(tree, (And, Or)):
         for child in tree.children:
             inner = Query(child, "", "", boolean=True, columns=tuple(columns(child)))
-            parts.append(deduce(plan, inner, groups))
+            parts.append(deduce(plan, inner, groups, complete=complete))
     if not parts or any(part.inconsistent for part in parts):
         both = (0.0, 1.0) if not parts else (1.0, 0.0)
         return _make_record(plan, query.text, both if plan.iid else None, both, sources=(), atoms=0)
@@ -197,26 +241,41 @@ def _make_record(  # noqa: PLR0913 - the fields of one record
 ) -> Deduction:
     sure = 1 - plan.beta
     if sample[0] > sample[1] or (ends is not None and ends[0] > ends[1]):
-        return Deduction(text, None, None, sources, atoms, _THEOREM, _INCONSISTENT, inconsistent=True)
+        return refuse_deduction(Deduction(text, None, None, sources, atoms, _THEOREM))
     population = None if ends is None else Interval(*ends, sure, "population")
     reason = NOT_INDEPENDENT if ends is None else None
     return Deduction(text, population, Interval(*sample, sure, "sample"), sources, atoms, _THEOREM, reason)
 
 
+def refuse_deduction(found: Deduction) -> Deduction:
+    """Return that nothing follows from answers that contradict each other."""
+    nothing: dict[str, None] = {"interval": None, "sample_interval": None}
+    return structs.replace(found, **nothing, reason=_INCONSISTENT, inconsistent=True, answered=UNSET)
+
+
 def is_within(plan: AnyPlan, found: Deduction, *, draws: int, spent: int) -> bool:
-    """Return whether what follows is as narrow as the plan promises of the next answer, at its widest."""
+    """Return whether what follows is as narrow as the plan promises of the next answer at its widest, or was told itself."""
+    if found.answered is True:
+        return True
     if found.interval is not None:
         return found.interval.width / 2 <= plan.alpha_after(draws + 1, spent + plan.cost)
     return found.sample_interval is not None and found.sample_interval.width / 2 <= plan.sample_alpha_at(draws + 1)
 
 
-def plan_free(
-    rule: QuestionRule, queries: Sequence[Query], found: Mapping[str, Deduction], key: str | None, answered: Answered
+def plan_free(  # noqa: PLR0913 - what is asked, what follows, and what may be done about the rest
+    rule: QuestionRule,
+    queries: Sequence[Query],
+    found: Mapping[str, Deduction],
+    key: str | None,
+    answered: Answered,
+    *,
+    paying: bool = True,
 ) -> Planned:
     """Plan questions of which some follow from earlier answers, by digest in ``found``: only the others are drawn.
 
     Law: what is told is stored first, at no cost and with no draw; under a key, what was told first is told again. A
-    question that was answered before has its stored answer in any case.
+    question that was answered before has its stored answer in any case. Without ``paying`` nothing is drawn: RefusedError
+    where a question would be.
     """
     parts: list[str] = []
     fresh: dict[str, Query] = {}
@@ -233,21 +292,26 @@ def plan_free(
         else:
             parts.append(own)
             free[own] = told
+    if fresh and not paying:
+        message = "this does not follow from the answers as closely as an answer would be; ask it, for one question"
+        raise RefusedError(message)
     paid = rule.release_queries(list(fresh.values()))
-    request = encode({"deduce": "first", "queries": [query.text for query in queries], "verb": "ask"})
+    # Asked again under another key, or when more was answered, it is told anew: to the ledger it is another request.
+    told_as = {"parts": parts} if key is None else {"key": key}
+    request = encode({"deduce": "first", "queries": [query.text for query in queries], "verb": "ask"} | told_as)
 
     def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
         return [*paid.respond(drawn, certificate, standing), *(_make_answer(each, certificate) for each in free.values())]
 
     words: dict[str, object] = paid.request | ({"deduced": [each.text for each in free.values()]} if free else {})
-    release = replace(paid, parts=(*paid.parts, *free), request=words, respond=respond)
+    release = structs.replace(paid, parts=(*paid.parts, *free), request=words, respond=respond)
     return Planned(tuple(parts), release, request)
 
 
 def plan_constants(rule: QuestionRule, queries: Sequence[Query], request: str, answered: Answered) -> Planned:
     """Plan questions of which some read no column: these are the same for every row, and cost nothing."""
     found = {query.digest: deduce(rule.plan, query, ()) for query in queries if not query.columns}
-    return replace(plan_free(rule, queries, found, None, answered), request=request)
+    return structs.replace(plan_free(rule, queries, found, None, answered), request=request)
 
 
 def _part_of_deduced(query: Query, found: Deduction | None, key: str | None) -> str:
@@ -260,12 +324,16 @@ def _part_of_deduced(query: Query, found: Deduction | None, key: str | None) -> 
 
 
 def _make_answer(found: Deduction, certificate: Certificate) -> Answer:
-    """Return what follows as an answer: the middle of its interval, at no cost."""
-    ends = found.interval or found.sample_interval
-    if ends is None or found.sample_interval is None:
+    """Return what follows as an answer, at no cost: the middle of the interval for these rows.
+
+    That is what was answered where one answer says it all; the interval for the population reaches further up than down.
+    """
+    if found.sample_interval is None:
         raise InvalidParameter.without_value("found", "what follows from answers that agree")
-    middle, receipt = (ends.low + ends.high) / 2, certificate.with_theorem(found.theorem)
-    return Answer(middle, found.interval, found.sample_interval, receipt, found.reason, deduced=found.sources)
+    low, high = _ends_of(found.sample_interval)
+    least, most = _ends_of(found.interval or found.sample_interval)
+    value, receipt = min(max((low + high) / 2, least), most), certificate.with_theorem(found.theorem)
+    return Answer(value, found.interval, found.sample_interval, receipt, found.reason, deduced=found.sources)
 
 
 def read_facts(  # noqa: PLR0913 - a charge, and what it is read with
@@ -427,7 +495,7 @@ class _TableReader:
         rule, sizes = self.table.unions, [len(axis) for axis in self.axes]
         if not rule:
             return []
-        found: list[tuple[Sequence[int], ...]] = []
+        found: list[tuple[Sequence[int], ...]] = [(places,) for places in rule.rollups or ()]
         if "ranges" in rule.declared and sizes[0] <= _MOST_RANGED:
             found += [(range(at, at + long),) for long in range(2, sizes[0]) for at in range(sizes[0] - long + 1)]
         if "margins" in rule.declared:
@@ -444,10 +512,7 @@ class _TableReader:
         sizes, rule = [len(axis) for axis in self.axes], self.table.unions
         places = [_find_place(sizes, each) for each in product(*labels)]
         tree = conjoin(
-            [
-                *(disjoin([axis[at] for at in each]) for axis, each in zip(self.axes, labels, strict=True)),
-                *self.base,
-            ]
+            [*(disjoin([axis[at] for at in each]) for axis, each in zip(self.axes, labels, strict=True)), *self.base]
         )
         answer = self.table.union(*(self.table.labels[place] for place in places))
         box = None

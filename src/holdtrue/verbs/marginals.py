@@ -17,16 +17,24 @@ from holdtrue.bounds.transfer import transfer_ends
 from holdtrue.codec import digest_of, encode
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.events import NoCost, Repeated
-from holdtrue.exact import ROUNDING, count, read_list, text_among, truth
+from holdtrue.exact import ROUNDING, read_list, text_among, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.planning.tables import TablePrice, WorkloadPrice, move_to_total, place_price, price_marginal, price_workload
+from holdtrue.planning.tables import (
+    TablePrice,
+    WorkloadPrice,
+    check_price,
+    move_to_total,
+    place_price,
+    price_marginal,
+    price_workload,
+)
 from holdtrue.queries.cards import Card, Label
 from holdtrue.records import Certificate, Marginals, Response, Table, Unions, Workload
 from holdtrue.requests import Cut
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing
 from holdtrue.verbs.asking import NOT_INDEPENDENT
-from holdtrue.verbs.tables import TableLayout, list_sizes, read_groups
+from holdtrue.verbs.tables import TableLayout, list_sizes, list_widest, read_groups
 
 __all__ = [
     "MOST_DECLARED",
@@ -59,7 +67,7 @@ MOST_DECLARED = 100_000
 """The most questions that are declared with one request."""
 _SIZES = {"pairs": 2, "triples": 3}
 _PARTS = "marginal"
-_LEAST_PRICE, _MOST_PRICE = 2, 10_000
+_LEAST_PRICE = 2
 _ADDED = 2.0**-40  # more than sums of answers are rounded by
 
 
@@ -84,9 +92,7 @@ def preview_marginals(curation: Curation, sets: Sets, **given: Unpack[MarginalOp
 
 
 def _read_task(curation: Curation, sets: Sets, **given: Unpack[MarginalOptions]) -> "_MarginalTask":
-    price = count("questions", given["questions"], most=_MOST_PRICE)
-    if price < _LEAST_PRICE:
-        raise InvalidParameter("questions", price, "2 or more for each table: a row is in one cell of it, or in another")
+    price = check_price(given["questions"])
     layouts = _read_layouts(curation, sets, given["columns"], given["keys"], margins=given["margins"])
     return _MarginalTask(curation.plan, curation.card.rows, layouts, price, _read_workload(layouts, given["workload"]))
 
@@ -138,7 +144,9 @@ def _list_sets(sets: Sets, names: Sequence[str]) -> list[tuple[str, ...]]:
     if isinstance(sets, str):
         size = _SIZES[text_among("sets", sets, tuple(_SIZES))]
         if len(names) < size:
-            raise InvalidParameter("sets", sets, f"the columns of each table: there are {len(names)} columns")
+            here = f"{'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+            message = f"{sets} need {size} columns or more, and here {here}: name more, with ht.cut for numbers, or keys="
+            raise InvalidParameter.saying("sets", message)
         return list(combinations(names, size))
     expected = "'pairs', 'triples', or a list with the columns of each table"
     found: dict[frozenset[str], tuple[str, ...]] = {}
@@ -160,10 +168,8 @@ def _check_room(chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> 
     """Refuse tables that have too many cells together, and say which columns to bin."""
     cells = sum(1 + math.prod(sizes[name] for name in each) for each in chosen)
     if cells > MOST_TOGETHER:
-        used = {name for each in chosen for name in each}
-        widest = sorted(used, key=lambda name: -sizes[name])[:3]
-        listed = ", ".join(f"{name} ({sizes[name]:,} cells)" for name in widest)
-        message = f"these tables have {cells:,} cells together, and {MOST_TOGETHER:,} fit: bin {listed} with ht.cut or keys="
+        widest = list_widest({name: sizes[name] for each in chosen for name in each})
+        message = f"these tables have {cells:,} cells together, and {MOST_TOGETHER:,} fit: bin {widest} with ht.cut or keys="
         raise InvalidParameter.saying("columns", message)
 
 
@@ -368,7 +374,7 @@ def _make_release(task: _MarginalTask) -> Release:
     words = f"{len(layouts):,} table{'s' * (len(layouts) != 1)} of {', '.join(columns)}"
     return Release(
         verb="marginals",
-        request=task.request | {"target": words},
+        request=task.request | ({"target": words} if layouts else {}),
         parts=task.parts,
         event=NoCost() if mechanism is None else Repeated(mechanism.event, 2 * len(layouts)),
         cost=sum(price.cost for price in prices),

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count, read_list
 from holdtrue.records import Synthetic, Table
+from holdtrue.verbs.tables import list_widest
 
 __all__ = ["MOST_COMBINATIONS", "synthesize"]
 
@@ -45,12 +46,9 @@ def synthesize(tables: Sequence[Table], *, columns: Sequence[str] | None, rows: 
     chosen, names = _choose_tables(tables, labels), list(labels)
     sizes = [len(labels[name]) + 1 for name in names]  # and those with no label
     if math.prod(sizes) > MOST_COMBINATIONS:
-        widest = sorted(names, key=lambda name: -len(labels[name]))[:3]
-        listed = ", ".join(f"{name} ({len(labels[name]):,} cells)" for name in widest)
-        message = (
-            f"columns have {math.prod(sizes):,} combinations, and {MOST_COMBINATIONS:,} fit: bin {listed}, or leave some out"
-        )
-        raise InvalidParameter.saying("columns", message)
+        widest = list_widest({name: len(labels[name]) for name in names})
+        message = f"columns have {math.prod(sizes):,} combinations, and {MOST_COMBINATIONS:,} fit"
+        raise InvalidParameter.saying("columns", f"{message}: bin {widest}, or leave some out")
     targets = [_Target.of(table, names, sizes) for table in chosen]
     counts = _share_rows(_fit(targets, sizes), number, first)
     (places,) = np.nonzero(counts)
@@ -64,11 +62,14 @@ def _read_columns(tables: Sequence[Table], columns: Sequence[str] | None) -> dic
     """Return the labels of each column, in the newest table that has it."""
     known = {name: _list_labels(table, name) for table in tables for name in table.columns}
     names = list(known) if columns is None else read_list("columns", columns, expected="a list of columns")
+    if not known:
+        message = "rows are made from released tables, and none was released: ask for tables first (marginals, or a table)"
+        raise InvalidParameter.saying("columns", message)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise InvalidParameter.saying("columns", "name different columns of released tables: release c.marginals(...) first")
+        raise InvalidParameter.saying("columns", f"name different columns of released tables ({', '.join(known)})")
     for name in names:
         if name not in known:
-            raise InvalidParameter("columns", name, f"columns of released tables ({', '.join(known) or 'none'})")
+            raise InvalidParameter("columns", name, f"columns of released tables ({', '.join(known)})")
     return {name: known[name] for name in names}
 
 
@@ -125,15 +126,15 @@ class _Target:
 
 def _fit(targets: Sequence[_Target], sizes: Sequence[int]) -> Floats:
     """Return the distribution on all combinations that fits the tables best, one dimension for each column."""
-    scale = 1 / sum(target.weight for target in targets)
+    scale, groups = 1 / sum(target.weight for target in targets), _group_targets(targets, len(sizes))
     logs: Floats = np.full(sizes, -math.log(math.prod(sizes)))
-    missed, slope = _find_slope(targets, np.exp(logs), scale)
+    missed, slope = _find_slope(groups, np.exp(logs), scale)
     step = 1.0
     for _ in range(_STEPS):
         tried = logs - step * slope
         tried -= tried.max()
         tried -= math.log(float(np.exp(tried).sum()))
-        now, following = _find_slope(targets, np.exp(tried), scale)
+        now, following = _find_slope(groups, np.exp(tried), scale)
         if now > missed:
             step /= 4
             continue
@@ -144,12 +145,30 @@ def _fit(targets: Sequence[_Target], sizes: Sequence[int]) -> Floats:
     return np.exp(logs)
 
 
-def _find_slope(targets: Sequence[_Target], shares: Floats, scale: float) -> tuple[float, Floats]:
-    missed, slope = 0.0, np.zeros(shares.shape)
+def _group_targets(targets: Sequence[_Target], dimensions: int) -> dict[tuple[int, ...], list[_Target]]:
+    """Return the targets by axes that none of a group has: the large array is summed once for each group.
+
+    Those within the first half of the axes are one group, the others go by which axes of that half they have.
+    """
+    half = dimensions // 2
+    groups: dict[tuple[int, ...], list[_Target]] = {}
     for target in targets:
-        found, each = target.find_slope(shares)
-        missed += scale * found
-        slope += scale * each
+        first = set(range(half))
+        gone = range(half, dimensions) if first.issuperset(target.axes) else first.difference(target.axes)
+        groups.setdefault(tuple(gone), []).append(target)
+    return groups
+
+
+def _find_slope(groups: Mapping[tuple[int, ...], Sequence[_Target]], shares: Floats, scale: float) -> tuple[float, Floats]:
+    missed, slope = 0.0, np.zeros(shares.shape)
+    for gone, targets in groups.items():
+        part = shares.sum(axis=gone, keepdims=True)
+        added = np.zeros(part.shape)
+        for target in targets:
+            found, each = target.find_slope(part)
+            missed += scale * found
+            added += scale * each
+        slope += added
     return missed, slope
 
 

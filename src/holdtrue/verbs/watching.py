@@ -20,8 +20,8 @@ from holdtrue.exact import UNIT, Number, count, positive, probability
 from holdtrue.mechanisms import AboveThreshold
 from holdtrue.mechanisms.thresholding import Watch
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Interval, Prediction, Response, WatchAnswer
-from holdtrue.verbs import Answered, Curation, Job, Measured, Release, Standing, plan_single, refuse_used_key
+from holdtrue.records import Certificate, Interval, Response, WatchAnswer, WatchRun
+from holdtrue.verbs import Answered, Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, refuse_own_units
 from holdtrue.verbs.selecting import epsilon_of_use
 
@@ -32,7 +32,7 @@ _SILENT = "above threshold with one-sided noise, transferred to the population (
 
 
 @dataclass(slots=True, eq=False)
-class _WatchRun:
+class _OwnRun:
     """A run that this process drew the threshold of: its number in the watch, and its random id in the ledger."""
 
     number: int
@@ -76,7 +76,7 @@ class QueryWatch:
         self.terms: dict[str, object] = {"threshold": str(self._level), "alarms": self.alarms, "epsilon": str(self.epsilon)}
         self.terms |= {"name": name or "", "analyst": analyst or ""}
         self.id = digest_of(self.terms)
-        self._run: _WatchRun | None = None
+        self._run: _OwnRun | None = None
 
     @property
     def alarms_left(self) -> int:
@@ -100,7 +100,7 @@ class QueryWatch:
         part = f"watch {self.id} {asked.text}"
         request = encode({"verb": "watch", "query": asked.text} | self.terms)
         with curation.lock_index() as index:
-            refuse_used_key(curation, key, request)
+            curation.refuse_used_key(key, request)
             run, run_cost = None, 0.0
             if not index.has(part):
                 run_cost = float(self.run_price * UNIT) if self.is_idle else 0.0
@@ -125,18 +125,20 @@ class QueryWatch:
     def _name_run(self, number: int) -> str:
         return f"watch {self.id} run {number}"
 
-    def _begin_run(self, index: Answered) -> _WatchRun:
+    def _begin_run(self, index: Answered) -> _OwnRun:
         """Pay for a run and draw its threshold; where another process took a number first, take the next one."""
         while True:
             number = self.alarms - self._count_left(index) + 1
             if number > self.alarms:
-                message = f"all {self.alarms:,} alarms of this watch are used, or it was opened that often; make another"
+                message = (
+                    f"no alarms are left of {self.alarms:,}: all are used, or the watch was opened that often; make another"
+                )
                 raise RefusedError(message)
             mine = SYSTEM.words(4).tobytes().hex()
             opening = partial(plan_single, self._open(number, mine), key=self._name_run(number))
             (found,) = self._curation.run(Job(opening, None, self._analyst))
-            if isinstance(found, Prediction) and found.label == mine:
-                return _WatchRun(number, mine, self._above.watch(), SYSTEM.generation)
+            if isinstance(found, WatchRun) and found.id == mine:
+                return _OwnRun(number, mine, self._above.watch(), SYSTEM.generation)
 
     def _open(self, number: int, mine: str) -> Release:
         """Return the release of a run's id, which nobody else has: nothing about the rows."""
@@ -144,7 +146,7 @@ class QueryWatch:
 
         def respond(_: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            return [Prediction(mine, certificate)]
+            return [WatchRun(mine, certificate)]
 
         return Release(
             "watch",
@@ -158,7 +160,7 @@ class QueryWatch:
             respond,
         )
 
-    def _compare(self, query: Query, part: str, run: _WatchRun | None, *, alarms_left: int, run_cost: float) -> Release:
+    def _compare(self, query: Query, part: str, run: _OwnRun | None, *, alarms_left: int, run_cost: float) -> Release:
         """Return the release of one comparison in a run, which costs nothing more."""
 
         def draw(sums: Measured) -> Sequence[int]:

@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from holdtrue.curator import Curator, models
 from holdtrue.errors import IntegrityError, RefusedError, UnknownName
+from holdtrue.ledgers import Busy
 from holdtrue.ledgers.sealed_store import SealedDocument, TableStore, seal_document, store_beside
 from ledgers.conftest import server  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
@@ -214,7 +215,7 @@ def test_names_are_data_in_postgresql(server):  # noqa: F811 - the fixture
     assert store.read_seal("m") is None
     assert store.read_seal("m' OR 'a' = 'a") == "s"
     store.close()
-    with pytest.raises(RefusedError):
+    with pytest.raises(Busy):
         TableStore("postgresql://nobody@/nowhere?host=/nowhere", "models").read_seal("m")
 
 

@@ -257,6 +257,7 @@ def test_v5_the_mean_excess_of_predictions_is_within_the_certificate(rng, method
         ({"kind": "thresholds", "target": "sick", "features": ["x"], "mu": 1}, ht.InvalidParameter, "epsilon"),
         ({"kind": "thresholds", "target": "sick", "features": ["x"], "release": "once"}, ht.InvalidParameter, "release"),
         ({"kind": object()}, ht.InvalidParameter, "kind"),
+        ({"kind": LogisticRegression, "gamma": 0.1, "certified_by": "me"}, ht.InvalidParameter, "a learner with fit"),
         ({"bounds": {"x": (3, 3)}}, ht.InvalidParameter, "bounds"),
     ],
 )

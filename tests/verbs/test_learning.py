@@ -357,6 +357,7 @@ def test_v4_2_the_error_of_the_luckiest_hypothesis_is_within_its_bound(request):
     wide = stats.norm.isf(0.0125) * noise
     assert all(localised_error(50, rows=rows, share=min(1, max(0, each) + wide), beta=0.05) >= 0.08 for each in shares)
     table = {(1000, 100): (0.0462, 0.0597, 0.1675), (5000, 1000): (0.0102, 0.0235, 0.1251)}
+    table |= {(30_000, 10_000): (0.0018, 0.0140, 0.1097)}
     for (rows, size), expected in table.items():
         noise = stats.norm.isf(0.0125) / (rows * 0.1)
         found = [localised_error(size, rows=rows, share=share + noise, beta=0.05) for share in (0, 0.01, 0.1)]
@@ -377,7 +378,9 @@ def test_a_pick_is_certified_as_realizable_and_checked_by_one_question(people):
     assert (again.repeated, again.checked, len(curator.history)) == (True, found.checked, 2)
     assert (again.predict(exact) == exact.old).mean() > 0.9
     later = curator.learn(STUMPS, target="old", epsilon=0.4, assuming="realizable", check=True)
-    assert later.certificate.theorem == TRANSFERRED + LOST
+    assert later.certificate.theorem == f"{TRANSFERRED}; {LOST}"
+    assert later.reason == LOST
+    assert LOST in str(later)
     assert later.checked == curator.history[-1].responses[0].interval
     for number in range(1, 6):
         spent = curator.learn(STUMPS, target="old", epsilon=number / 100, check=True)
@@ -500,6 +503,7 @@ def test_what_cannot_be_counted_is_refused_before_the_charge():
             ("either items", lambda: ht.Hypotheses([len], predictions=splits)),
             ("has the labels", lambda: curator.learn(named, target="x")),
             ("leave out check", lambda: curator.learn(named, target="kind", check=True)),
+            ("check must be", lambda: curator.learn(stumps, target="flag", check="yes")),
             ("leave out alpha", lambda: curator.learn(named, target="kind", alpha=0.1)),
             ("join no classes", lambda: curator.learn([stumps, stumps], target="flag", row_weights=[1, 2] * 3000)),
             ("whole numbers", lambda: curator.learn(stumps, target="flag", row_weights=[1.5] * 6000)),

@@ -355,6 +355,8 @@ def test_a_number_says_its_noise_and_what_its_interval_is_about():
     assert found.interval.confidence == pytest.approx(0.9)
     assert 0 <= found.interval.low <= found.label <= found.interval.high <= 1
     assert "not the true value" in found.about
+    assert f"without noise {found.interval.low:.4g} to {found.interval.high:.4g} (90%)" in str(found)
+    assert found.brief == f"{found.label:.6g}"
     assert curator.predict("number", {"x": 0.5}).interval == found.interval  # the stored one
     label = curator.predict("label", {"x": 0.5}, epsilon=0.2)
     assert not label.noise
@@ -366,6 +368,9 @@ def test_models_are_listed_with_what_they_cost(tmp_path):
     ledger = tmp_path / "rows.ledger"
     with _opened(epsilon=6.0, ledger=ledger) as curator:
         first, second = curator.models
+        head = str(curator.models).splitlines()[0]
+        assert head.split() == ["name", "target", "features", "parts", "cost", "predictions", "left"]
+        assert curator.models.to_frame()["predictions left"].tolist() == [first.left, second.left]
         assert (first.name, first.target, first.features, first.parts, first.labels) == (
             "label",
             "y",

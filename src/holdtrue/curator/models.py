@@ -14,9 +14,8 @@ from holdtrue.ensembles.saving import from_bytes, to_bytes
 from holdtrue.errors import HoldtrueError, IntegrityError, RefusedError, UnknownName
 from holdtrue.hypotheses import read_class
 from holdtrue.ledgers.sealed_store import SealedDocument, SealedStore, check_seal, seal_document
-from holdtrue.verbs.fit_facts import FitFacts
 from holdtrue.verbs.fitting import NOT_FIRST
-from holdtrue.verbs.keeping import FitModel, KeepTask, open_fit
+from holdtrue.verbs.keeping import FitFacts, FitModel, KeepTask, open_fit
 from holdtrue.verbs.training import Model, ModelFacts, Training, is_model_name, plan_training
 
 __all__ = ["Model", "Models"]
@@ -59,8 +58,10 @@ class Models:
         with suppress(HoldtrueError):  # none of that name, or one that cannot be read and is trained again
             known = self.find_model(asked.name)
         if known is not None and known.asked.digest != asked.digest:
-            message = f"there is a model named {asked.name!r} made otherwise; choose another name, or give replace=True"
-            raise RefusedError(message)
+            message = f"there is a model named {asked.name!r} made otherwise; choose another name, or replace it (replace)"
+            refused = RefusedError(message)
+            refused.parameter = "name"
+            raise refused
 
     def keep_fit(self, task: KeepTask, *, replacing: bool) -> Model:
         """Fit all rows and keep the fit under a name; nothing is charged, and nothing leaves.

@@ -12,7 +12,6 @@ from itertools import combinations_with_replacement
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.kernels import Floats
@@ -56,6 +55,8 @@ def _write_waves(basis: Fourier, rows: Floats, found: Floats) -> None:
 @lru_cache(maxsize=16)
 def draw_directions(basis: Fourier, columns: int) -> Floats:
     """Return the weights W of the combinations, columns by pairs: normal quantiles of bits that the public seed gives."""
+    from scipy.special import ndtri  # whoever asks a question does without it
+
     number = columns * basis.pairs
     words = np.frombuffer(hashlib.shake_256(f"holdtrue fourier {basis.seed}".encode()).digest(8 * number), dtype="<u8")
     uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -61,12 +61,16 @@ class PartRule:
 
         Law: as parts do, it looks at a row's position or key alone; replacing a row that keeps it changes nothing.
         """
-        millionths = round(self.held_out * 1e6)
         if names is not None:
-            found: npt.NDArray[np.bool_] = (names >> 20) % 1_000_000 < millionths
+            found: npt.NDArray[np.bool_] = (names >> 20) % 1_000_000 < self.millionths
             return found
-        counted = np.arange(rows + 1, dtype=np.int64) * millionths // 1_000_000
+        counted = np.arange(rows + 1, dtype=np.int64) * self.millionths // 1_000_000
         return np.diff(counted) > 0
+
+    @property
+    def millionths(self) -> int:
+        """Return the share that is held out, in millionths."""
+        return round(self.held_out * 1e6)
 
     def __post_init__(self) -> None:
         if self.by not in ("key", "content", "position", "whole") or (self.by == "key") != (self.key is not None):

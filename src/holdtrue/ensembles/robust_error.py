@@ -21,14 +21,17 @@ class RobustError:
     """How many rows would have to change before the error of predictions on held-out rows can exceed a level.
 
     Law: a soft majority at ``epsilon`` errs at row i with probability p_i, whose log-odds one training row moves by epsilon
-    at most. With l_k the mean over held-out rows of sigmoid(logit p_i + k epsilon), plus k / rows,
-    ``distance`` is the largest k with l_k <= x, clipped to +-``reach``. Guarantee: one replaced row, training or held out,
-    moves it by at most 1, for every public x, and distance >= 0 implies that the mean of p_i is at most x. In whole numbers:
-    log-odds are rounded up to steps of epsilon / 256, and one more is added for what floats may get wrong; k counts 257 such
-    steps, so that l_k of a neighbour never exceeds l_(k+1); sigmoid is a table that never falls, rounded up.
+    at most. With f_j the mean over held-out rows of sigmoid(logit p_i + j epsilon), j of k changed rows may be training rows
+    and the others held-out ones: l_k is the largest f_j + (k - j) / rows, and l_-k the least f_-j - (k - j) / rows, j from 0
+    to k. ``distance`` is the largest k with l_k <= x, clipped to +-``reach``. Guarantee: one replaced row, training or held
+    out, moves it by at most 1, for every public x, and distance >= 0 implies that the mean of p_i is at most x. In whole
+    numbers: log-odds are rounded up to steps of epsilon / 256, and one more is added for what floats may get wrong; j counts
+    257 such steps, so that f_j of a neighbour never exceeds f_(j+1); sigmoid is a table that never falls, rounded up.
+    ``places`` are the different log-odds of the rows, and ``times`` how many rows have each.
     """
 
     places: Integers
+    times: Integers
     table: Integers
     reach: int
 
@@ -50,20 +53,21 @@ class RobustError:
         at = np.arange(-bottom, bottom + 1) * (rate / _FINE)
         risen = np.ceil((1 << _BITS) * (1 + 2.0**-40) / (1 + np.exp(-np.clip(at, -700, 700))))
         table = np.maximum.accumulate(np.minimum(risen, 1 << _BITS).astype(np.int64))
-        return cls((np.ceil(odds * (_FINE / rate)).astype(np.int64) + 1) + bottom, table, reach)
+        places, times = np.unique((np.ceil(odds * (_FINE / rate)).astype(np.int64) + 1) + bottom, return_counts=True)
+        return cls(places, times, table, reach)
 
     def distance(self, at_most: Fraction) -> int:
         """Return D_x for a level x."""
-        limit = math.floor(at_most * len(self.places) * (1 << _BITS))
+        limit = math.floor(at_most * int(self.times.sum()) * (1 << _BITS))
+        worst, k = self._sum_errors(0), 0  # the largest f_j - j / rows so far, or the least f_-j + j / rows
+        step = 1 if worst <= limit else -1
+        while abs(k) < self.reach:
+            k += step
+            worst = (max if step > 0 else min)(worst, self._sum_errors(k) - (k << _BITS))
+            if (worst + (k << _BITS) <= limit) == (step < 0):
+                return k - (step > 0)
+        return k
 
-        def is_below(k: int) -> bool:
-            total = int(self.table[self.places + k * (_FINE + 1)].sum()) + (k << _BITS)
-            return total <= limit
-
-        low, high = -self.reach, self.reach
-        if not is_below(low):
-            return low
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if is_below(middle) else (low, middle - 1)
-        return low
+    def _sum_errors(self, steps: int) -> int:
+        """Return the sum of f_j over the rows, j = steps, in units of 2^-32."""
+        return int(self.table[self.places + steps * (_FINE + 1)] @ self.times)

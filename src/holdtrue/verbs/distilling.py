@@ -13,9 +13,9 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import BudgetExceeded, InvalidParameter, ReleaseError
 from holdtrue.exact import Number, count
 from holdtrue.queries.features import read_matrix
-from holdtrue.records import Prediction
+from holdtrue.records import Certificate, Prediction
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release
-from holdtrue.verbs.predicting import Offer, plan_purchase, predict, predictions_left
+from holdtrue.verbs.predicting import Offer, plan_purchase, predict, predictions_left, refuse_purchase
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model
 
@@ -27,13 +27,15 @@ class Student:
     """An estimator that learned public points with labels that the budget bought: its predictions cost nothing more.
 
     Guarantee: everything it says is a function of released labels and public points (E17), so it may be copied, served and
-    asked without end. ``labels`` is how many points it was taught with, ``id`` the name by which its evaluation is known.
+    asked without end. ``labels`` is how many points it was taught with, ``id`` the name by which its evaluation is known,
+    ``certificate`` that of the last of those labels.
     """
 
     name: str
     estimator: Any
     labels: int
     model: Model
+    certificate: Certificate
     id: str = field(default_factory=lambda: SYSTEM.words(2).tobytes().hex())
 
     def predict(self, rows: object) -> npt.NDArray[Any]:
@@ -70,7 +72,8 @@ def teach_student(  # noqa: PLR0913 - what is bought, and who is taught
     taught = fit_student(
         learner, model.read([bought.points[place] for place in kept]), [bought.labels[place] for place in kept]
     )
-    return Student(model.asked.name, taught, len(kept) if groups is None else groups, model)
+    number = len(kept) if groups is None else groups
+    return Student(model.asked.name, taught, number, model, bought.told[-1].certificate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +117,8 @@ def buy_labels(  # noqa: PLR0913 - one purchase
         if mu is not None or screen is not None:
             raise
         fitting = predictions_left(curation, [model], epsilon=epsilon, mu=None)
-        raise _refuse_labels(refusal, number, fitting) from None
+        way_out = f"labels={fitting}, or groups={fitting} to share them among all points"
+        raise refuse_purchase(refusal, number, fitting, "labels", way_out) from None
     if all(answer.label is None for answer in told):
         message = "no public point had a clear vote, so there is nothing to teach; the screens were charged"
         raise ReleaseError(message, entry=max(answer.certificate.entry for answer in told))
@@ -122,15 +126,6 @@ def buy_labels(  # noqa: PLR0913 - one purchase
     for place, answer in zip(taken, told, strict=True):
         found[place] = answer.label
     return Purchase(points, found, told)
-
-
-def _refuse_labels(refusal: BudgetExceeded, wanted: int, fitting: int) -> BudgetExceeded:
-    """Return the refusal of a purchase in labels, with the number that fits; an analyst's own allowance says it itself."""
-    if not 0 < fitting < wanted:
-        return refusal
-    way_out = f"labels={fitting}, or groups={fitting} to share them among all points"
-    words = f"not enough budget for {wanted:,} labels; at this epsilon {fitting:,} fit: {way_out}"
-    return BudgetExceeded.saying(words, requested=refusal.requested, left=refusal.left, unit=refusal.unit)
 
 
 def copy_student(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator

@@ -27,7 +27,7 @@ from holdtrue.events import GaussianNoise, Repeated
 from holdtrue.exact import ROUNDING, Number, probability, read_list, round_up
 from holdtrue.hypotheses import Hypotheses, read_class
 from holdtrue.kernels import Floats
-from holdtrue.mechanisms import Gaussian
+from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.features import Feature, parse_feature
 from holdtrue.records import Certificate, Evaluation, FittedModel, Hypothesis, Response
@@ -35,11 +35,12 @@ from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, 
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule
 from holdtrue.verbs.distilling import Student
 from holdtrue.verbs.fitting import with_features
-from holdtrue.verbs.predicting import offer_of
+from holdtrue.verbs.predicting import choose_laplace, offer_of
 from holdtrue.verbs.selecting import choose_mu
 from holdtrue.verbs.training import Model, ModelFacts, goal_of
 
 __all__ = [
+    "FIRST_SHARE",
     "EvaluationTask",
     "ReleasedTask",
     "bound_level",
@@ -55,18 +56,20 @@ _RELEASED = "error of what was released, T6 at several frozen pairs (V4.2 iii, V
 _LATE = "these rows were held out after other answers about them, and which rows they are may follow from those"
 _EASE = 0.01
 _NOISE_SHARE = 0.2
+FIRST_SHARE = 0.8
+"""The part of beta that is for the noise of an evaluation which comes first; the rest is for its rows (V4.4)."""
 _REACH, _MOST_STEPS = 16, 2048
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationTask:
-    """One evaluation, checked against public facts: levels that fall, and the privacy of predictions and of each level."""
+    """One evaluation, checked against public facts: levels that fall, the privacy of predictions, the noise of a level."""
 
     curation: Curation
     model: Model
     levels: tuple[Fraction, ...]
     epsilon: Fraction
-    mu: Fraction
+    noise: Gaussian | Laplace
     beta: float
 
     @property
@@ -74,25 +77,37 @@ class EvaluationTask:
         """Return what is certified: the predictions of this epsilon and of no other."""
         return f"predictions by soft majority at epsilon={float(self.epsilon):g}"
 
+    @property
+    def need(self) -> str:
+        """Return what the bound for the population assumes of keys; rows that share one need not be draws by themselves."""
+        key = self.model.asked.cut.key
+        return "" if key is None else f", if no two rows share a key {key!r}"
+
+    @property
+    def spread(self) -> Fraction:
+        """Return the scale of the noise: a deviation of 1 / mu, or of Laplace noise 1 / epsilon."""
+        return self.noise.sigma if isinstance(self.noise, Gaussian) else self.noise.scale
+
     def measure(self) -> Measured:
         """Return the number of held-out rows, which no row decides, and the private distance of each level."""
         curation, model = self.curation, self.model
         goal = goal_of(curation, model.asked)
         votes, codes = curation.engine.vote_held_out(model.ensemble, model.features, goal, rule=model.asked.cut)
-        reach = min(_MOST_STEPS, math.ceil(_REACH / self.mu))
+        reach = min(_MOST_STEPS, math.ceil(_REACH * self.spread))
         error = RobustError.of(votes, codes.clip(0, votes.shape[1] - 1), epsilon=self.epsilon, reach=reach)
         return [len(codes), *(error.distance(level) for level in self.levels)]
 
     def release(self) -> Release:
         """Return the release of the noisy distance of every level, charged together.
 
-        Guarantee (V4.4 v): a distance moves by 1 at most, so that each is mu-GDP with noise of deviation 1 / mu.
+        Guarantee (V4.4 v): a distance moves by 1 at most, so that each is mu-GDP with noise of deviation 1 / mu, and
+        epsilon-DP with Laplace noise of scale 1 / epsilon.
         """
-        noise = Gaussian(mu=self.mu, sensitivity=1)
-        times, asked = len(self.levels), self.model.asked
+        noise, times, asked = self.noise, len(self.levels), self.model.asked
         event = Repeated(noise.event, times) if times > 1 else noise.event
         request: dict[str, object] = {"model": asked.name, "made of": asked.digest, "levels": list(map(str, self.levels))}
-        request |= {"epsilon": str(self.epsilon), "mu": str(self.mu), "beta": self.beta}
+        name = "mu" if isinstance(noise, Gaussian) else "noise epsilon"
+        request |= {"epsilon": str(self.epsilon), name: str(1 / self.spread), "beta": self.beta, "noise share": FIRST_SHARE}
         return Release(
             verb="evaluate",
             request=request,
@@ -105,18 +120,26 @@ class EvaluationTask:
             respond=self.make_response,
         )
 
+    def find_least(self, failure: float) -> float:
+        """Return what a noisy distance must reach to certify: noise alone takes one below 0 so far with this probability.
+
+        Of discrete Laplace noise Z, Pr[Z > t] <= e^(-epsilon t) / 2 for whole t >= 0.
+        """
+        units = upper_quantile(failure) if isinstance(self.noise, Gaussian) else max(0.0, -math.log(2 * failure))
+        return units * float(self.spread) * ROUNDING
+
     def make_response(self, drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
         """Say what noisy distances say: levels are read in their order, up to the first that is refused."""
         rows, distances = int(drawn[0]), drawn[1:]
         fixed = standing.charges == 0
-        failure = self.beta / 2 if fixed else self.beta * _NOISE_SHARE * _EASE
-        least = upper_quantile(failure) / float(self.mu) * ROUNDING
+        failure = self.beta * (FIRST_SHARE if fixed else _NOISE_SHARE * _EASE)
+        least = self.find_least(failure)
         passed = 0
         while rows and passed < len(self.levels) and distances[passed] >= least:
             passed += 1
         level = self.levels[max(passed - 1, 0)]
         reason = NOT_INDEPENDENT if not self.curation.plan.iid else None if self.model.asked.split_first else _LATE
-        terms: dict[str, Any] = {"beta": self.beta, "spent": standing.spent, "fixed": fixed}
+        terms: dict[str, Any] = {"beta": self.beta, "spent": standing.spent, "share": FIRST_SHARE if fixed else None}
         bound = bound_level(self.curation.plan, level, rows, **terms) if passed and reason is None else None
         found = Evaluation(
             model=self.model.asked.name,
@@ -125,7 +148,7 @@ class EvaluationTask:
             bound=bound,
             confidence=1 - self.beta,
             rows=rows,
-            about=self.about,
+            about=self.about if bound is None else self.about + self.need,
             certificate=certificate.with_theorem(None if bound is None else _FIXED if fixed else _TRANSFERRED),
             reason=reason if passed else None,
         )
@@ -133,16 +156,17 @@ class EvaluationTask:
 
 
 def bound_level(  # noqa: PLR0913 - where a charge stands, and what it certified
-    plan: AnyPlan, level: Fraction, rows: int, *, beta: float, spent: int, fixed: bool
+    plan: AnyPlan, level: Fraction, rows: int, *, beta: float, spent: int, share: float | None
 ) -> float:
     """Return the bound for the population where a level is certified on held-out rows.
 
-    Fixed before the first answer: held-out rows are independent of the model, and Chernoff's bound is about them. After
-    other answers: the mean over held-out rows given all that was seen is at most level + 0.01, but for a fifth of beta,
-    and T6 is about it, since predictions are a function of training rows, which are independent of held-out ones.
+    With a ``share``, all was fixed before the first answer: that share of beta is for the noise, held-out rows are
+    independent of the model, and Chernoff's bound is about them. Without one, after other answers: the mean over held-out
+    rows given all that was seen is at most level + 0.01, but for a fifth of beta; T6 is about it, since predictions are a
+    function of training rows, which are independent of held-out ones.
     """
-    if fixed:
-        return largest_mean(round_up(level), math.log(2 / beta) / rows * ROUNDING)
+    if share is not None:
+        return largest_mean(round_up(level), -math.log(beta * (1 - share)) / rows * ROUNDING)
     gap = plan.find_shift(beta * (1 - _NOISE_SHARE), spent=spent)
     ends = 0.0, min(1.0, round_up(level) + _EASE)
     return transfer_ends(ends, epsilon=gap.epsilon, slacks=(gap.slack, gap.slack))[1]
@@ -171,19 +195,28 @@ def plan_evaluation(  # noqa: PLR0913 - the numbers of one evaluation
     levels = tuple(probability("at_most", each) for each in given)
     if not levels or any(later >= earlier for earlier, later in pairwise(levels)):
         raise InvalidParameter.saying("at_most", "at_most must be a share, or shares that fall from one to the next")
-    if curation.plan.ledger == "pure":
-        raise InvalidParameter.saying("mu", "a pure ledger cannot charge for normal noise, which an evaluation adds")
     rule = offer_of(curation, model, epsilon=epsilon, mu=None).rule
     privacy = rule.rate * rule.range if isinstance(rule, SoftMajority) else Fraction(0)
     failure = curation.plan.beta if beta is None else float(probability("beta", beta))
-    return EvaluationTask(curation, model, levels, privacy, choose_mu(curation.plan, mu), failure)
+    return EvaluationTask(curation, model, levels, privacy, _choose_noise(curation.plan, mu), failure)
+
+
+def _choose_noise(plan: AnyPlan, mu: Number | None) -> Gaussian | Laplace:
+    """Return normal noise, of an equal share of the reserve unless mu is given; Laplace noise where mu is no currency."""
+    if plan.reserve_currency not in ("epsilon", "draws"):
+        return Gaussian(mu=choose_mu(plan, mu), sensitivity=1)
+    if mu is not None:
+        told = "leave out mu: this ledger's reserve is not in mu squared, and pays for Laplace noise by an equal share"
+        raise InvalidParameter.saying("mu", told)
+    return Laplace(epsilon=choose_laplace(plan, None), sensitivity=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedTask:
     """One question about the errors of what was released before: a function of answers, so T6 is about its errors (V4.4 vi).
 
-    ``count`` counts the rows that it labels wrongly, each by itself: replacing a row moves the count by at most 1.
+    ``count`` adds up what each row by itself says of it, in units of 2^-bits: 1 where it labels the row wrongly, or how far
+    its number is from the row's, over the ``width`` of the public range. Replacing a row moves the sum by 2^bits at most.
     """
 
     curation: Curation
@@ -193,11 +226,13 @@ class ReleasedTask:
     known_as: str
     count: Callable[[], int]
     beta: float
+    width: float | None = None
 
     def release(self) -> Release:
-        """Return the release of the noisy count, at a plain question's price and by its mechanism."""
+        """Return the release of the noisy sum, at a plain question's price and by its mechanism."""
         mechanism, plan = self.rule.mechanism, self.rule.plan
         request: dict[str, object] = {"released": self.about, "known as": self.known_as, "beta": self.beta}
+        request |= {"pairs": "by share"} | ({} if self.width is None else {"width": self.width})
         return Release(
             verb="evaluate",
             request=request,
@@ -211,38 +246,40 @@ class ReleasedTask:
         )
 
     def measure(self) -> Measured:
-        """Return the number of errors in units of 2^-bits."""
-        return [self.count() << self.rule.plan.bits]
+        """Return the errors of all rows in units of 2^-bits."""
+        return [self.count()]
 
     def make_response(self, drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
-        """Say what the noisy count says of these rows and of the population."""
-        plan, rows = self.rule.plan, self.rule.rows
+        """Say what the noisy sum says of these rows and of the population."""
+        plan, rows, width = self.rule.plan, self.rule.rows, 1.0 if self.width is None else self.width
         value = min(1.0, max(0.0, drawn[0] / (rows << plan.bits)))
         ends = find_error_ends(plan, value, beta=self.beta, spent=standing.spent) if plan.iid else None
         found = Evaluation(
             model=self.model,
             certified=True,
-            at_most=min(1.0, (value + _find_noise(plan, self.beta, sure=True)) * ROUNDING),
-            bound=None if ends is None else ends[1],
+            at_most=min(1.0, (value + _find_noise(plan, self.beta, sure=True)) * ROUNDING) * width,
+            bound=None if ends is None else ends[1] * width,
             confidence=1 - self.beta,
             rows=rows,
             about=self.about,
             certificate=certificate.with_theorem(None if ends is None else _RELEASED),
             reason=NOT_INDEPENDENT if ends is None else None,
-            value=value,
-            low=UNSET if ends is None else ends[0],
+            value=value * width,
+            low=UNSET if ends is None else ends[0] * width,
+            width=UNSET if self.width is None else width,
         )
         return [found]
 
 
-def find_error_ends(plan: AnyPlan, value: float, *, beta: float, spent: int) -> tuple[float, float]:
-    """Return where the error in the population is, given the noisy share of errors of something released (V4.2 iii).
+def find_error_ends(plan: AnyPlan, value: float, *, beta: float, spent: int, scaled: bool = True) -> tuple[float, float]:
+    """Return where the error in the population is, given the noisy mean error of something released (V4.2 iii).
 
     A fifth of beta is for the noise of this one draw, the rest for T6 at several frozen pairs; by itself with probability
     1 - beta, whatever was asked before or is asked afterwards.
     """
     noise = _find_noise(plan, beta * _NOISE_SHARE, sure=False)
-    return meet_ends((value - noise, value + noise), pairs=plan.find_pairs(beta * (1 - _NOISE_SHARE), spent=spent))
+    pairs = plan.find_pairs(beta * (1 - _NOISE_SHARE), spent=spent, scaled=scaled)
+    return meet_ends((value - noise, value + noise), pairs=pairs)
 
 
 def _find_noise(plan: AnyPlan, beta: float, *, sure: bool) -> float:
@@ -264,38 +301,46 @@ def judge_released(
 ) -> ReleasedTask:
     """Return the question about the errors of a student, a learned rule or a published linear model. Reads no row.
 
-    ``target`` is what a learned rule predicts. Failure: InvalidParameter for numbers, which have no errors to count.
+    ``target`` is what a learned rule predicts. The error of a row is 1 where its label is another; for numbers it is the
+    distance, both clipped to the public range, over that range.
     """
-    failure = curation.plan.beta if beta is None else float(probability("beta", beta))
+    failure, width = curation.plan.beta if beta is None else float(probability("beta", beta)), None
     if isinstance(what, Student):
         name = f"student of {what.name}"
         about, known_as = f"the {name}, wherever it predicts", f"student {what.id}"
-        count = _count_labels(curation, what.estimator, what.model.features, what.model.asked)
+        count, width = _count_errors(curation, what.estimator, what.model.features, what.model.asked)
     elif isinstance(what, FittedModel):
         name, known_as = what.name, f"model of entry {what.certificate.entry}"
         about = f"the published model {name}"
         features = tuple(parse_feature(column, curation.card) for column in what.columns)
         facts = ModelFacts(name, "", 1, what.labels, what.span, PartRule("position"), what.target)
-        count = _count_labels(curation, with_features(what, curation.card), features, facts)
+        count, width = _count_errors(curation, with_features(what, curation.card), features, facts)
     else:
         name, known_as = what.text, f"rule of entry {what.certificate.entry}"
         about, count = f"the learned rule for {target}", _count_rule(curation, what, target)
-    return ReleasedTask(curation, rule, name, about, known_as, count, failure)
+    return ReleasedTask(curation, rule, name, about, known_as, count, failure, width)
 
 
-def _count_labels(
+def _count_errors(
     curation: Curation, estimator: object, features: Sequence[Feature], facts: ModelFacts
-) -> Callable[[], int]:
-    labels = facts.labels
-    if labels is None:
-        raise InvalidParameter.saying("model", "evaluate counts wrong labels, and this model predicts numbers")
-    goal, said = goal_of(curation, facts), OtherMembers((estimator,))
+) -> tuple[Callable[[], int], float | None]:
+    """Return what adds up the errors of an estimator over all rows, and the width of the range of its numbers, if any."""
+    goal, said, labels, bits = goal_of(curation, facts), OtherMembers((estimator,)), facts.labels, curation.plan.bits
+    low, high = facts.bounds or (0.0, 1.0)
+    curation.engine.check_room(len(features) + 1)
 
     def count_wrong(rows: Floats, y: Floats) -> int:
-        codes = said.votes(np.nan_to_num(rows), labels=labels).argmax(axis=1)  # type: ignore[arg-type]  # lists of labels have no floats
-        return int((codes != np.nan_to_num(y).astype(np.int64)).sum())
+        codes = said.votes(np.nan_to_num(rows), labels=labels or ()).argmax(axis=1)  # type: ignore[arg-type]  # no floats
+        return int((codes != np.nan_to_num(y).astype(np.int64)).sum()) << bits
 
-    return lambda: curation.engine.fit(count_wrong, features, goal, progress=curation.progress)
+    def add_distances(rows: Floats, y: Floats) -> int:
+        told = said.outputs(np.nan_to_num(rows), fallback=low)[:, 0]
+        far = np.abs(np.clip(told, low, high) - np.clip(np.nan_to_num(y), low, high)) / (high - low)
+        return int(np.floor(np.clip(far, 0.0, 1.0) * (1 << bits)).astype(np.int64).sum())
+
+    add_up = count_wrong if labels is not None else add_distances
+    width = None if labels is not None else high - low
+    return lambda: curation.engine.fit(add_up, features, goal, progress=curation.progress), width
 
 
 def _count_rule(curation: Curation, found: Hypothesis, target: str) -> Callable[[], int]:
@@ -307,7 +352,7 @@ def _count_rule(curation: Curation, found: Hypothesis, target: str) -> Callable[
     alone, question = Hypotheses([label], columns=found.columns), curation.parse(target)
     features = tuple(parse_feature(column, curation.card) for column in found.columns)
     engine, progress = curation.engine, curation.progress
-    return lambda: int(engine.error_counts(alone, features, question, progress=progress)[0])
+    return lambda: int(engine.error_counts(alone, features, question, progress=progress)[0]) << curation.plan.bits
 
 
 def evaluate(task: EvaluationTask | ReleasedTask, *, key: str | None, analyst: str | None) -> Evaluation:

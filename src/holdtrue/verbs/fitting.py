@@ -250,15 +250,13 @@ def read_facts(  # noqa: PLR0913 - the public facts of one model
     if bounds is not None and not isinstance(bounds, Mapping):
         raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
     given = None if labels is None else read_list("labels", labels, expected="a list of labels")
-    if not curation.engine.pairs:
-        message = "fit needs all rows in one process; on a cluster use train and predict"
-        raise NotCertified(message)
     goal, public, span = choose_goal(curation, target, given, bounds or {})
     _check_goal(kind, public, span)
     card = curation.card
     default = default_features(card, columns_of([goal])) if features is None else features
     chosen = tuple(read_list("features", default, expected="a list of columns"))
     read = tuple(parse_feature(text, card) for text in chosen)
+    curation.engine.check_room(len(read) + 1)
     found = _find_bounds(card, chosen, read, bounds or {})
     ends = None if span is None else Labels.of(losses.squared(), span).bounds
     return PublicFit(curation, name, target, chosen, read, goal, found, public, ends)

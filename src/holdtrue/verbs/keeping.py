@@ -3,11 +3,12 @@
 The fit alone is not charged, and nothing of it leaves: a prediction is drawn by a mechanism for how far one row can move it.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +25,92 @@ from holdtrue.ensembles.kept_fits import (
     write_kept,
 )
 from holdtrue.ensembles.parts import PartRule
+from holdtrue.ensembles.responding import Constrained, NoisyAverage
 from holdtrue.ensembles.stable import fit_stable
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.exact import Number, positive, text_among
+from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.verbs.asking import NOT_INDEPENDENT
-from holdtrue.verbs.fit_facts import FitFacts
 from holdtrue.verbs.fitting import NOT_FIRST, FitTask, PublicFit, plan_fit
 from holdtrue.verbs.selecting import choose_mu, epsilon_of_use
-from holdtrue.verbs.training import Model
+from holdtrue.verbs.training import Model, ModelFacts
 
-__all__ = ["FitModel", "KeepTask", "choose_release", "open_fit", "plan_keeping"]
+__all__ = ["FitFacts", "FitModel", "KeepTask", "choose_release", "open_fit", "plan_keeping"]
+
+
+_FINE: Final = 1024
+_LEAST_STEPS: Final = 1 << 20
+_MOST_STEPS: Final = 1 << 44
+
+
+@dataclass(frozen=True, slots=True)
+class FitFacts(ModelFacts):
+    """A kept fit as the public knows it.
+
+    One row moves what it says of a point by at most ``gamma``, within ``ends``; None for thresholds, whose counts of errors
+    it moves by one each. ``mu`` or ``epsilon`` is the privacy of one prediction unless another is asked for. ``claim`` says
+    whose word gamma is, where it was not certified here. ``excess`` bounds the expected loss above that of what ``compared``
+    says, at that privacy; None where ``reason`` says why there is no such bound. ``reads`` are the bounds of the features.
+    """
+
+    reads: tuple[tuple[float, float], ...] = ()
+    ends: tuple[float, float] = (0.0, 1.0)
+    gamma: float | None = None
+    mu: Fraction | None = None
+    epsilon: Fraction | None = None
+    claim: str | None = None
+    excess: float | None = None
+    reason: str | None = None
+    compared: str = ""
+
+    @property
+    def certificate(self) -> str:
+        """Return in words what is proven of its predictions."""
+        if self.claim is not None:
+            return self.claim
+        if self.excess is None:
+            return f"no bound on its loss: {self.reason}"
+        word = "error" if self.gamma is None else "loss"
+        return f"expected {word} at most {self.excess:.4g} above {self.compared} (population)"
+
+    def make_rule(self, *, epsilon: Number | None, mu: Number | None, method: str) -> Mechanism:
+        """Return the mechanism that answers one point: epsilon-DP by Laplace noise, or mu-GDP by normal noise.
+
+        The grid is finer than a 1,024th of gamma, so that rounding adds next to nothing to the noise (V4.3).
+        """
+        if method != "soft-majority":
+            raise InvalidParameter.saying("method", "leave out method: it is for votes, and this model is one fit")
+        if mu is not None and self.gamma is None:
+            raise InvalidParameter.saying("mu", "give epsilon instead of mu: thresholds are drawn by errors, not by noise")
+        if epsilon is None and mu is None:
+            epsilon, mu = self.epsilon, self.mu
+        if self.gamma is None:
+            return Constrained(positive("epsilon", epsilon))
+        low, high = self.ends
+        fine = 2 ** math.ceil(math.log2(_FINE * (high - low) / self.gamma))
+        steps = min(max(fine, _LEAST_STEPS), _MOST_STEPS)
+        given: dict[str, Any] = {"epsilon": epsilon} if mu is None else {"mu": mu}
+        return NoisyAverage(1, low=low, high=high, gamma=self.gamma, steps=steps, **given)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return the facts as plain JSON, to be kept with the fit."""
+        found = {name: value for name, value in asdict(self).items() if name != "cut"}
+        return found | {name: None if found[name] is None else str(found[name]) for name in ("mu", "epsilon")}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "FitFacts":
+        """Return the facts whose :attr:`document` this is; a TypeError, KeyError or ValueError for any other."""
+        found = dict(document)
+        found |= {name: None if found[name] is None else Fraction(found[name]) for name in ("mu", "epsilon")}
+        found |= {name: None if found[name] is None else tuple(found[name]) for name in ("labels", "bounds", "ends")}
+        return cls(**found | {"cut": PartRule("whole"), "reads": tuple(tuple(pair) for pair in found["reads"])})
+
+    def find_place(self, answer: float) -> int:
+        """Return the place among two labels: of thresholds as drawn, else the second in the upper half of the ends."""
+        return int(answer) if self.gamma is None else int(answer > sum(self.ends) / 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,10 +230,15 @@ def _plan_learner(  # noqa: PLR0913 - the claim, and what is made of it
     certified_by: str | None,
 ) -> KeepTask:
     """Return the fit of somebody's own learner, whose stability is their claim; NotCertified unless they stand for it."""
-    if not callable(getattr(learner, "fit", None)) or not callable(getattr(learner, "predict", None)):
+    usable = callable(getattr(learner, "fit", None)) and callable(getattr(learner, "predict", None))
+    if not usable or isinstance(learner, type):
         raise InvalidParameter("kind", type(learner).__name__, "the name of a kind, or a learner with fit and predict")
     if gamma is None or certified_by is None:
         message = "a learner of your own needs gamma=, how far one row moves a prediction, and certified_by=, who proved it"
+        raise NotCertified(message)
+    engine = facts.curation.engine
+    if not (engine.ordered and engine.pairs):
+        message = "gamma is about one row that is replaced in its place, and these rows have no order that no value decides"
         raise NotCertified(message)
     said: object = certified_by
     if not isinstance(said, str) or not said.strip():

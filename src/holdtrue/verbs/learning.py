@@ -59,7 +59,7 @@ __all__ = [
 
 FIXED = "private learning of a class fixed before any answer (N3)"
 REALIZABLE = "private learning of a class fixed before any answer, if some hypothesis is never wrong (N3, V4.2)"
-LOST = "; the realizable bound is lost, since it needs a class fixed before the first answer"
+LOST = "the realizable bound is lost, since it needs a class fixed before the first answer"
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
 
 
@@ -117,14 +117,19 @@ class LearningTerms:
         A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
         cannot. N3 is claimed for that one alone, S2 for all. Each pick holds by itself, with probability 1 - its beta.
         """
-        lost = LOST if self.assuming is not None and standing.charges else ""
-        found = [Excess(min(1.0, self._transferred_excess(standing.spent)), TRANSFERRED + lost)]
+        lost = self._find_lost(standing)
+        theorem = TRANSFERRED if lost is None else f"{TRANSFERRED}; {lost}"
+        found = [Excess(min(1.0, self._transferred_excess(standing.spent)), theorem)]
         if standing.charges == 0:
             found.append(Excess(self._fixed_excess(), FIXED))
         if standing.charges == 0 and self.assuming == "realizable":
             terms: dict[str, Any] = {"rows": self.rows, "epsilon": self.epsilon, "beta": self.beta}
             found.append(Excess(max(realizable_error(seen, **terms) for seen in self._log_seen()), REALIZABLE))
         return min(found, key=lambda excess: excess.alpha)
+
+    def _find_lost(self, standing: Standing) -> str | None:
+        """Return which bound was asked for and cannot be had where the charge stands; None where none is lost."""
+        return LOST if self.assuming is not None and standing.charges else None
 
     def count_required_rows(self, alpha: float, standing: Standing) -> int | None:
         """Return the fewest rows that would certify alpha here; None where no number would under this ledger's cap."""
@@ -157,7 +162,7 @@ class LearningTerms:
             columns=columns,
             document=document,
             certificate=certificate.with_theorem(None if excess is None else excess.theorem),
-            reason=unspoken,
+            reason=unspoken or self._find_lost(standing),
         )
 
     def _log_seen(self) -> list[float]:
@@ -345,6 +350,8 @@ class LearningTask:
         if goal is None or (joined.labels is None and not joined.by_position):
             joined.make_totals()
         read = tuple(parse_feature(name, curation.card) for name in names)
+        if goal is not None:
+            curation.engine.check_room(len(read) + 1)
         joined.try_out(_invent_row(read, curation.card))
         return cls(curation, joined, names, read, question, goal, counting, target)
 
@@ -383,7 +390,7 @@ class LearningTask:
 
         (found,) = curation.run(Job(plan, key=key, analyst=analyst, slow=True))
         picked = expect_kind(found, Hypothesis)
-        return picked.with_class(None if self.hypotheses.by_position else partial(self._label_rows, index=picked.index))
+        return picked.with_reader(None if self.hypotheses.by_position else partial(self._label_rows, index=picked.index))
 
     def check_pick(self, found: Hypothesis, rule: QuestionRule, *, analyst: str | None) -> Hypothesis:
         """Return a pick with an interval for its own error, for one question about its errors (V4.2 ii, iii).
@@ -410,9 +417,9 @@ class LearningTask:
         try:
             (said,) = self.curation.run(Job(plan, analyst=analyst, slow=True))
         except BudgetExceeded:
-            return replace(found, reason=_UNCHECKED).with_class(found.evaluate)
+            return replace(found, reason=_UNCHECKED).with_reader(found.evaluate)
         ends = self._find_error_ends(found, expect_kind(said, Statistic), rule)
-        return replace(found, checked=ends).with_class(found.evaluate)
+        return replace(found, checked=ends).with_reader(found.evaluate)
 
     def _find_error_ends(self, found: Hypothesis, said: Statistic, rule: QuestionRule) -> Interval:
         fixed = found.certificate.theorem in (FIXED, REALIZABLE)
@@ -457,8 +464,9 @@ def _choose_labels(curation: Curation, joined: HypothesisClass, target: str, cou
         return None
     if len(parts) > 1:
         raise InvalidParameter.saying("hypotheses", "join no classes where there are weights, labels or predictions")
-    if (joined.by_position or counting.weights is not None) and not curation.engine.ordered:
-        message = "predictions and weights go by the position of a row, and the rows of a relation have no fixed order"
+    engine = curation.engine
+    if (joined.by_position or counting.weights is not None) and not (engine.ordered and engine.pairs):
+        message = "predictions and weights go by the position of a row, and these rows have no order that no value decides"
         raise NotCertified(message)
     if isinstance(joined, Hypotheses) and joined.predictions is not None and len(joined.predictions) != curation.card.rows:
         expected = f"one line for each of {curation.card.rows:,} rows"

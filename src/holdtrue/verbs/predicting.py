@@ -21,9 +21,9 @@ from holdtrue.exact import Number, amount, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.records import Certificate, Interval, Prediction, Response
-from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, refuse_used_key
-from holdtrue.verbs.fit_facts import FitFacts
+from holdtrue.records import Certificate, Interval, Listing, Prediction, Response
+from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing
+from holdtrue.verbs.keeping import FitFacts
 from holdtrue.verbs.selecting import choose_mu, epsilon_of_use
 from holdtrue.verbs.training import Model, ModelFacts
 
@@ -32,9 +32,11 @@ __all__ = [
     "ModelSummary",
     "Offer",
     "PublicPoints",
+    "choose_laplace",
     "plan_purchase",
     "predict",
     "predictions_left",
+    "refuse_purchase",
     "rule_of",
     "screen_of",
     "summarize_models",
@@ -68,6 +70,11 @@ class ModelSummary(Struct, frozen=True):
     left: int
     certificate: str | None = None
 
+    def list_values(self) -> dict[str, Any]:
+        """Return what a table of models has in its row."""
+        read = {"target": self.target, "features": ", ".join(self.features), "parts": self.parts}
+        return {"name": self.name} | read | {"cost": self.cost, "predictions left": self.left}
+
 
 def rule_of(
     model: ModelFacts,
@@ -93,7 +100,7 @@ def rule_of(
     normal = epsilon is None and plan.reserve_currency not in ("epsilon", "draws")
     if model.bounds is not None:
         low, high = model.bounds
-        pure, gaussian = (None, choose_mu(plan, mu)) if normal or mu is not None else (_choose_laplace(plan, epsilon), None)
+        pure, gaussian = (None, choose_mu(plan, mu)) if normal or mu is not None else (choose_laplace(plan, epsilon), None)
         return NoisyAverage(model.parts, low=low, high=high, epsilon=pure, mu=gaussian, members=votes)
     match text_among("method", method, ("soft-majority", "agnostic", "noisy-max")):
         case "soft-majority" | "agnostic" if mu is not None:
@@ -108,14 +115,14 @@ def rule_of(
         case _:
             if normal or mu is not None:
                 return NoisyMax(mu=choose_mu(plan, mu), points=votes)
-            return LaplaceMax(_choose_laplace(plan, epsilon), points=votes)
+            return LaplaceMax(choose_laplace(plan, epsilon), points=votes)
 
 
 def _choose_epsilon(plan: AnyPlan, epsilon: Number | None) -> Fraction:
     return epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
 
 
-def _choose_laplace(plan: AnyPlan, epsilon: Number | None) -> Fraction:
+def choose_laplace(plan: AnyPlan, epsilon: Number | None) -> Fraction:
     """Return the epsilon of Laplace noise; a draw's bounded range is twice that of what is epsilon-DP."""
     return _choose_epsilon(plan, epsilon) / (2 if epsilon is None and plan.reserve_currency == "draws" else 1)
 
@@ -303,7 +310,11 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     # Named by all its points, also those that others asked for meanwhile: sent again, it is the same request.
     whole: dict[str, object] = {"verb": "predict"} | offer.describe_request(distinct.values())
     if screen is None:
-        found = _answer_points(curation, offer, points, request=encode(whole), key=key, analyst=analyst)
+        try:
+            found = _answer_points(curation, offer, points, request=encode(whole), key=key, analyst=analyst)
+        except BudgetExceeded as refusal:
+            fitting = predictions_left(curation, [model], epsilon=epsilon, mu=mu)
+            raise refuse_purchase(refusal, len(points.named), fitting, "predictions", "ask for fewer") from None
     else:
         screening = Offer.of(model, screen_of(model.asked, screen), curation)
         request = encode(whole | {"screen": screening.words})
@@ -348,7 +359,7 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
     """Ask of each point whether its vote is clear, then answer the clear ones; nothing is spent unless both are paid for."""
     with curation.lock_index() as answered:
         fresh = points.keep_wanted(lambda part: not answered.has(part))
-        refuse_used_key(curation, key, request)
+        curation.refuse_used_key(key, request)
         names = {part: screening.name_part(point) for part, point in fresh.named.items()}
         unclear = _screen_points(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)
         clear = points.keep_wanted(lambda part: part not in unclear)
@@ -406,11 +417,19 @@ def _refuse_unless_affordable(
     cost = sum(
         release.cost
         for release, key in releases
-        if release.parts and curation.used_for(_name_of(release) if key is None else key) is None
+        if release.parts and not curation.has_used(_name_of(release) if key is None else key)
     )
     left = curation.left_beside_asks(analyst)
     if cost > left:
         raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=f"{curation.limit.currency} for predictions")
+
+
+def refuse_purchase(refusal: BudgetExceeded, wanted: int, fitting: int, unit: str, way_out: str) -> BudgetExceeded:
+    """Return the refusal in what was wanted, with the number that fits; an analyst's own allowance says it itself."""
+    if not 0 < fitting < wanted:
+        return refusal
+    words = f"not enough budget for {wanted:,} {unit}; at this price {fitting:,} fit: {way_out}"
+    return BudgetExceeded.saying(words, requested=refusal.requested, left=refusal.left, unit=refusal.unit)
 
 
 def _make_overtaken(answered: Answered, screens: Iterable[str]) -> ReleaseError:
@@ -434,7 +453,7 @@ def predictions_left(curation: Curation, models: Sequence[Model], *, epsilon: Nu
     return left // max(prices or [curation.limit.cost(SoftMajority(epsilon or 1).event)])
 
 
-def summarize_models(curation: Curation, models: Sequence[Model]) -> list[ModelSummary]:
+def summarize_models(curation: Curation, models: Sequence[Model]) -> Listing[ModelSummary]:
     """Return what is public about models, each with the price of its own next prediction. Reads no row."""
     with curation.lock_index():
         left = curation.left_beside_asks(None)
@@ -445,9 +464,9 @@ def summarize_models(curation: Curation, models: Sequence[Model]) -> list[ModelS
         try:
             offer = offer_of(curation, model, epsilon=None, mu=None)
             price, certificate = offer.price, certificate if offer.proven is None else offer.proven.words
-        except RefusedError:
+        except (RefusedError, InvalidParameter):  # the ledger cannot pay for such a prediction
             price = 0
         cost, count_left = (amount(price), left // price) if price else (None, 0)
         facts = (asked.name, asked.kind, asked.target, model.columns, asked.parts, asked.labels, asked.bounds)
         found.append(ModelSummary(*facts, asked.cut.sentence, cost, curation.limit.currency, count_left, certificate))
-    return found
+    return Listing(found)

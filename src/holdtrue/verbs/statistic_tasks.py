@@ -37,9 +37,10 @@ class StatisticTask:
     Law: ``reckon`` makes a whole number T of exact sums, and replacing a row moves T by at most ``change``, D. Released is
     floor(2^bits T / D), which one row moves by at most 2^bits, as it does a plain sum: floor(x + n) = floor(x) + n for whole
     n. The statistic is c T / (D rows) with c the ``sensitivity``, so that a plain answer's noise times c is its noise. In
-    own units it is ``offset`` + ``scale`` times that; ``span`` is where it can be before, and ``rounding`` what counting on
-    a grid changes. ``by_rows`` says that it is a mean of rows after all, whose interval is T6's. ``count`` has rows measured
-    where sums of queries do not, and ``known_as`` names what the queries do not.
+    own units it is ``offset`` + ``scale`` times that; ``span`` is where it can be before, ``limits`` after it where rounding
+    would move them, and ``rounding`` what counting on a grid changes. ``by_rows`` says that it is a mean of rows after all,
+    whose interval is T6's. ``count`` has rows measured where sums of queries do not, and ``known_as`` names what the queries
+    do not.
     """
 
     measure: str
@@ -52,6 +53,7 @@ class StatisticTask:
     span: Ends
     scale: float = 1.0
     offset: float = 0.0
+    limits: Ends | None = None
     rounding: float = _NEAR
     by_rows: bool = False
     count: Callable[[], Sequence[int]] | None = None
@@ -76,7 +78,7 @@ class StatisticTask:
         """Return ends in own units, outward by more than any rounding."""
         slack = self.scale * self.rounding + (abs(self.scale) + abs(self.offset)) * 2.0**-50
         low, high = (self.offset + self.scale * min(max(end, self.span[0]), self.span[1]) for end in ends)
-        least, most = (self.offset + self.scale * end for end in self.span)
+        least, most = self.limits or (self.offset + self.scale * end for end in self.span)
         return max(least, low - slack), min(most, high + slack)
 
     def make_response(self, drawn: int, rule: QuestionRule, certificate: Certificate, *, draw: int, spent: int) -> Statistic:

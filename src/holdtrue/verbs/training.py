@@ -308,7 +308,7 @@ def _hold_out(cut: PartRule, share: Number | None, *, labels: tuple[Any, ...] | 
     if labels is None:
         raise InvalidParameter.saying("held_out", "leave out held_out: it is for models of labels, and this one has numbers")
     if cut.by == "content":
-        message = "held_out needs rows that stay in or out when one is replaced: give key=, or order='fixed'"
+        message = "rows are held out by their keys or positions: give key=, or order= where no value decides their order"
         raise PreconditionError(message)
     return replace(cut, held_out=part)
 

@@ -1,9 +1,12 @@
 """Ledgers of estimators: one form of entry, rows of their own, and nobody else's ledger (w1, w2)."""
 
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import holdtrue as ht
@@ -140,6 +143,80 @@ def test_w1_without_the_check_the_ledger_is_charged_for_other_rows(rows, foreign
     assert open_ledger(path).spent > spent
     with pytest.raises(ht.IntegrityError, match="malformed"):
         go_on()
+
+
+@pytest.fixture
+def table(rows):
+    points, labels = rows
+    return {"a": points[:, 0], "b": points[:, 1], "y": labels, "word": np.where(labels, "yes", "no")}
+
+
+def open_curator(table, path=None, **terms):
+    given = {"queries": 5, "epsilon": 6, "delta": 1e-6, "reserve": 0.9, "cap": "privacy", "iid": True} | terms
+    return ht.Curator(table, ledger=path, **given)
+
+
+def test_w1_estimators_share_the_ledger_of_the_curator_of_their_rows(rows, table, tmp_path):
+    """Every estimator, copies too: one entry form, the curator's reserve, and an audit that finds nothing."""
+    path, points = tmp_path / "rows.ledger", rows[0]
+    with open_curator(table, path) as curator:
+        expected = []
+        for estimator, fits, predictions in every_estimator(curator):
+            clone(estimator).fit(*rows).predict(points[:3])
+            expected += ["fit"] * fits + ["predict"] * predictions
+        assert [line.verb for line in curator.history] == expected
+        assert all(line.told.startswith("kept by ") for line in curator.history)
+        spent = curator.budget.spent
+        assert spent > 0
+        StableClassifier(mu=0.1, ledger=curator).fit(points[:, ::-1], table["word"]).predict(points)
+        assert curator.budget.spent == pytest.approx(spent + 0.01)
+        later = PrivateLearner(STUMPS, epsilon=0.2, ledger=curator).fit(*rows)
+        assert later.excess_error_ is None
+        curator.ask("a > 0")
+        with pytest.raises(ht.BudgetExceeded):
+            StableClassifier(mu=50, ledger=curator).fit(*rows)
+        with pytest.raises(ht.RefusedError, match="other processes"):
+            pickle.dumps(handles.handle_of(curator))
+    assert not ht.audit_ledger(path).breaches
+    with pytest.raises(ht.CuratorClosed):
+        StableClassifier(mu=0.1, ledger=curator).fit(*rows)
+
+
+def test_w1_a_curators_ledger_pays_for_its_own_rows_only(rows, table):
+    points, labels = rows
+    other = points.copy()
+    other[7, 0] += 1e-9
+    with open_curator(table) as curator:
+        for x, y in (
+            (other, labels),
+            (points[::-1], labels),
+            (points[:200], labels[:200]),
+            (points, 1 - labels),
+            (points, np.where(labels, "no", "yes")),
+            (np.vstack([points, points]), np.concatenate([labels, labels])),
+        ):
+            for estimator, _, _ in every_estimator(curator):
+                with pytest.raises(ht.FingerprintMismatch, match="all rows in their order"):
+                    estimator.fit(x, y)
+        assert curator.budget.spent == 0
+        assert not curator.history
+
+
+def test_w1_without_the_comparison_other_rows_are_charged_to_a_curator(rows, table, monkeypatch):
+    """The control: the planted handle compares nothing."""
+    monkeypatch.setattr(handles._CuratorHandle, "check_rows", lambda *_: None)
+    with open_curator(table) as curator:
+        StableClassifier(mu=0.1, ledger=curator).fit(rows[0][:100], rows[1][:100])
+        assert curator.budget.spent > 0
+
+
+def test_w1_a_curator_of_groups_or_persons(rows, table):
+    with open_curator(table, group=3, iid=None) as curator:
+        StableClassifier(mu=0.01, ledger=curator).fit(*rows)
+        assert curator.budget.spent == pytest.approx(9e-4)
+    table["person"] = np.arange(400) // 2
+    with ht.Curator(table, epsilon=1, delta=1e-6, unit="person") as curator, pytest.raises(ht.NotCertified):
+        StableClassifier(mu=0.1, ledger=curator).fit(*rows)
 
 
 def test_w2_nobody_else_opens_the_ledger_of_estimators(rows, tmp_path):

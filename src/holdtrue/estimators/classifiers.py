@@ -1,6 +1,5 @@
 """Private classifiers: one hypothesis of a finite class (B6, N3); votes of members (E4, E5); constrained errors (T13)."""
 
-from os import PathLike
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from holdtrue.bounds.learning import fixed_excess
 from holdtrue.ensembles import train
 from holdtrue.ensembles.responding import Constrained, SoftMajority
 from holdtrue.errors import InvalidParameter, RequestError
-from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.handles import LedgerGiven, handle_of
 from holdtrue.estimators.releasing import (
     PrivateEstimator,
     answer_points,
@@ -50,7 +49,7 @@ class PrivateLearner(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type:
     cell is a finite number, count as public. No error quotes a cell.
 
     Parameters: ``hypotheses``, a class such as ``Stumps(bounds=(-10, 10), steps=50)``; ``epsilon``; ``beta``; ``ledger``, a
-    :class:`Handle` or the path of a ledger, or None for a stand-alone fit that nobody counts.
+    :class:`Handle`, the path of a ledger, or the curator of these rows, or None for a stand-alone fit that nobody counts.
     """
 
     _binary_only = True
@@ -61,7 +60,7 @@ class PrivateLearner(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type:
         *,
         epsilon: Number = 1.0,
         beta: Number = 0.05,
-        ledger: Handle | str | PathLike[str] | None = None,
+        ledger: LedgerGiven = None,
     ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -79,7 +78,7 @@ class PrivateLearner(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type:
         if not isinstance(self.hypotheses, HypothesisClass):
             raise InvalidParameter("hypotheses", self.hypotheses, "a class such as Stumps(bounds=(-10, 10), steps=50)")
         handle = handle_of(self.ledger)
-        rows, labels = read_rows(self, X, y)
+        rows, labels = read_rows(self, X, y, handle=handle)
         self.classes_, codes = find_labels(labels)
         if self.classes_.size != _TWO:
             message = (
@@ -132,9 +131,9 @@ class SoftMajorityClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator): 
     Parameters: ``estimator``, logistic regression unless told; ``epsilon``, of one point; ``parts``; ``classes``, the public
     list of labels (a label that is not in it counts as the first), or None for those in ``y``, which then count as public;
     ``bounds``, public, of every column or of each, to which features are clamped; ``ledger``, a :class:`Handle`, the path of
-    a ledger, or None; ``jobs``, how many members are trained at a time. The number of rows and of columns, and that every
-    cell is a finite number, count as public; no error quotes a cell. What is fitted (``ensemble_``) is private;
-    ``released_`` holds what was released.
+    a ledger, the curator of these rows, or None; ``jobs``, how many members are trained at a time. The number of rows and
+    of columns, and that every cell is a finite number, count as public; no error quotes a cell. What is fitted
+    (``ensemble_``) is private; ``released_`` holds what was released.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -145,7 +144,7 @@ class SoftMajorityClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator): 
         parts: int = 100,
         classes: object = None,
         bounds: object = None,
-        ledger: Handle | str | PathLike[str] | None = None,
+        ledger: LedgerGiven = None,
         jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
@@ -168,7 +167,7 @@ class SoftMajorityClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator): 
     def _train_parts(self, X: object, y: object, keys: object) -> None:
         rule = SoftMajority(positive("epsilon", self.epsilon))
         self.handle_ = handle_of(self.ledger)
-        rows, labels = read_rows(self, X, y)
+        rows, labels = read_rows(self, X, y, handle=self.handle_)
         self.classes_, codes = encode_labels(labels, classes=self.classes)
         self.ensemble_ = run_quietly(
             lambda: train(
@@ -213,9 +212,9 @@ class ThresholdClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # 
     number, or None for all thresholds; ``epsilon``, of one point; of thresholds, the ``column`` they are on (None: any of
     them, at no cost beyond epsilon, but without the bound) and the ``direction`` in which the second label lies: "up",
     "down", or "either" likewise; ``classes``, the public pair of labels, or None for those in ``y``, which then count as
-    public; ``ledger``, a :class:`Handle`, the path of a ledger, or None. Column, direction and class must not come from the
-    rows. The number of rows and of columns, and that every cell is a finite number, count as public; no error quotes a
-    cell.
+    public; ``ledger``, a :class:`Handle`, the path of a ledger, the curator of these rows, or None. Column, direction and
+    class must not come from the rows. The number of rows and of columns, and that every cell is a finite number, count as
+    public; no error quotes a cell.
     """
 
     _binary_only = True
@@ -228,7 +227,7 @@ class ThresholdClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # 
         column: int | None = None,
         direction: Direction = "either",
         classes: object = None,
-        ledger: Handle | str | PathLike[str] | None = None,
+        ledger: LedgerGiven = None,
     ) -> None:
         self.hypotheses = hypotheses
         self.epsilon = epsilon
@@ -246,7 +245,7 @@ class ThresholdClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # 
     def _keep_rows(self, X: object, y: object) -> None:
         rule = Constrained(positive("epsilon", self.epsilon))
         self.handle_ = handle_of(self.ledger)
-        rows, labels = read_rows(self, X, y)
+        rows, labels = read_rows(self, X, y, handle=self.handle_)
         self.classes_, codes = encode_labels(labels, classes=self.classes)
         if self.classes_.size != _TWO:
             message = f"Only binary classification is supported: there are {self.classes_.size} classes, where 2 are needed"

@@ -4,24 +4,35 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from holdtrue.accounting.filters import largest_cap
 from holdtrue.codec import encode
 from holdtrue.curator.pipeline import ReleasePipeline
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, ReleaseError, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, NotCertified, RefusedError, ReleaseError, UnknownName
 from holdtrue.events import Event
 from holdtrue.exact import LedgerKind as Kind
 from holdtrue.exact import Number, amount, positive, probability, round_down
+from holdtrue.kernels import Floats
 from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.queries.features import Labelled, Numbers, default_features
 from holdtrue.records import Certificate, Response
 from holdtrue.verbs import Job, Planned, Release, Standing
 
-__all__ = ["Handle", "Released", "handle_of"]
+if TYPE_CHECKING:
+    from holdtrue.curator import Curator
+
+__all__ = ["Handle", "LedgerGiven", "Released", "handle_of"]
 
 _ROWS = "rows of estimators"
 _NOT_DRAWN = "the ledger has this request already, and nothing was drawn for it; fit or predict again"
+_NOT_ROWS = "estimators need a curator that protects rows and has all of them in this process"
+_OTHER_ROWS = "X and y must be columns of the curator's table, all rows in their order; a search needs a Handle of its own"
+_ONE_PROCESS = "a curator is open in one process only; give estimators in other processes a Handle with a path"
 _MAKING = threading.Lock()
 
 S = TypeVar("S")
@@ -76,6 +87,9 @@ class Handle:
             if self._pipeline is None:
                 self._pipeline = ReleasePipeline(ledger=self.ledger, analyst="estimator")
             return self._pipeline
+
+    def check_rows(self, rows: npt.NDArray[Any], labels: npt.NDArray[Any]) -> None:
+        """Refuse rows of another dataset, where the ledger belongs to the rows of one."""
 
     @property
     def kind(self) -> str:
@@ -156,13 +170,56 @@ class Handle:
         return f"Handle({self.path!r})"
 
 
-def handle_of(ledger: "Handle | str | PathLike[str] | None") -> Handle | None:
-    """Return the handle that an estimator was given, its ledger open: itself, or the ledger at a path.
+class _CuratorHandle(Handle):
+    """A curator's own ledger, for fits on all of the curator's rows and no others.
+
+    Law: whatever is released goes through the curator's pipeline, as an entry of its ledger and within its reserve and its
+    allowances. Failure: FingerprintMismatch, before anything is charged, unless each column of a fit is a column of the
+    curator's table, row by row: parts of the rows, as in a search, may be chosen by their values.
+    """
+
+    def __init__(self, curator: "Curator") -> None:
+        self.path, self._curator = None, curator
+        self._ledger, self._pipeline = curator.pipeline.ledger, curator.pipeline
+
+    def check_rows(self, rows: npt.NDArray[Any], labels: npt.NDArray[Any]) -> None:
+        """Compare the columns of a fit with those of the curator's table."""
+        self._curator.pipeline.check_open()
+        engine, card = self._curator.pipeline.engine, self._curator.card
+        if card.unit is not None or not engine.pairs:
+            raise NotCertified(_NOT_ROWS)
+        known: list[Numbers | Labelled] = [Numbers(name) for name in default_features(card, ())]
+        width, goal, first = len(known), labels, 0
+        if labels.dtype.kind not in "biuf":
+            names, goal = np.unique(labels.astype(str), return_inverse=True)
+            known += [Labelled(column.name, tuple(names.tolist())) for column in card.columns if column.type == "text"]
+            first = width  # labels in words are those of a column of text
+
+        def compare(columns: Floats, _: Floats) -> bool:
+            sides = [(one, columns[:, :width]) for one in rows.T] + [(goal, columns[:, first:])]
+            return all(any(np.array_equal(one, other) for other in side.T) for one, side in sides)
+
+        if not engine.fit(compare, known, known[0]):
+            raise FingerprintMismatch(_OTHER_ROWS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise RefusedError(_ONE_PROCESS)
+
+
+LedgerGiven: TypeAlias = "Handle | Curator | str | PathLike[str] | None"
+
+
+def handle_of(ledger: LedgerGiven) -> Handle | None:
+    """Return the handle that an estimator was given, its ledger open: itself, a curator's, or the ledger at a path.
 
     Failure: whatever opening the ledger raises, so that it is said before a row is read.
     """
+    from holdtrue.curator import Curator
+
     if ledger is None:
         return None
+    if isinstance(ledger, Curator):
+        return _CuratorHandle(ledger)
     handle = ledger if isinstance(ledger, Handle) else Handle(ledger)
     handle.ledger.terms  # noqa: B018 - opened, and its rows compared
     return handle

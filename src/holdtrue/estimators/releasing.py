@@ -92,11 +92,13 @@ def run_quietly(action: Callable[[], T]) -> T:
 
 
 def read_rows(
-    estimator: object, X: object, y: object, *, y_numeric: bool = False
+    estimator: object, X: object, y: object, *, handle: Handle | None, y_numeric: bool = False
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return rows and labels of a fit as arrays, checked as scikit-learn does."""
+    """Return rows and labels of a fit as arrays, checked as scikit-learn does, and by whose ledger is to pay."""
     given = {"dtype": "numeric", "y_numeric": y_numeric}
     rows, labels = run_masked(lambda: validate_data(estimator, X, y, **given), failure=_mask_message)
+    if handle is not None:
+        run_masked(lambda: handle.check_rows(rows, labels), failure=lambda _: RequestError(_LABELS))
     return rows, labels
 
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from os import PathLike
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -26,7 +25,7 @@ from holdtrue.ensembles.stable import (
     output_strength,
 )
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.handles import LedgerGiven, handle_of
 from holdtrue.estimators.releasing import (
     PrivateEstimator,
     answer_points,
@@ -49,6 +48,9 @@ Release: TypeAlias = Literal["once", "each"]
 _BINARY = 2
 _GUESS = 1
 """The length that the best weights are taken to have, for the default strength, where no radius is given."""
+_MARGIN_NOISE = 1 / 3
+"""The standard deviation that noise adds to a margin at most, by the default strength of a classifier that is published."""
+_LEAST_STRENGTH = 1e-6
 
 _MARGINS: Mapping[str, Loss] = {"logistic": losses.logistic(), "hinge": losses.hinge(Fraction(1, 2))}
 _NUMBERS: Mapping[str, Loss] = {"huber": losses.huber(Fraction(1, 8)), "squared": losses.squared()}
@@ -95,12 +97,19 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return settings
 
     def _choose_strength(self, loss: Loss, rows: int, width: int) -> float | None:
-        """Return the strength that is best for the noise to come (E14); none where the loss is not Lipschitz by itself."""
+        """Return the strength that suits the noise to come; none where the loss is not Lipschitz by itself.
+
+        Weights with noise of 2 L / (strength rows) over mu move the margin of a row by that times its length, which a
+        classifier's default keeps at a third. Else the strength is the one that makes the bound on the loss least (E14).
+        """
         lipschitz = Features(self.bounds, columns=width, norm=self.norm).lipschitz
         reach = _GUESS if self.radius is None else self.radius
         bounded = loss if self.radius is None else loss.bound_slope(lipschitz * float(positive("radius", reach)))
         if bounded.lipschitz is None:
             return None
+        if self.release == "once" and loss.margins and self.radius is None:
+            noise = 2 * lipschitz**2 * bounded.lipschitz / (rows * float(self._share))
+            return max(noise / _MARGIN_NOISE, _LEAST_STRENGTH)
         if self.release == "once":
             return output_strength(rows, mu=self._share, radius=reach, lipschitz=lipschitz * bounded.lipschitz)
         given = {"loss_lipschitz": bounded.lipschitz, "predictor_lipschitz": lipschitz}
@@ -151,10 +160,6 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return np.column_stack([rule.draw(values) for rule, values in zip(self._rules, exact, strict=True)])
 
 
-def _is_published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
-    return bool(estimator.release == "once")
-
-
 class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
     """A linear classifier that one row changes very little, published once with noise, or asked point by point.
 
@@ -168,12 +173,13 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
 
     Parameters: ``loss``, "logistic", "hinge" (its corner rounded over 1/2) or a Loss; ``bounds`` of every column or of
     each, to which features are clamped, by default (-2, 2), for columns in units of public deviations; ``norm``, the length
-    to which rows on the scale of [-1, 1] are shortened, or None; ``strength`` of the regulariser, by default the best for
-    the noise if the best weights have the length ``radius``, or 1; ``radius``, if given, is also a bound on the weights;
-    ``steps`` of a descent, where it is not to be the minimiser itself; ``epsilon`` and ``delta``, of a fit or of a point,
+    to which rows on the scale of [-1, 1] are shortened, or None; ``strength`` of the regulariser, by default so that
+    published noise moves a margin by a third at most, or the best for the noise if the best weights have the length
+    ``radius``, where that is given, or else 1; ``radius``, if given, is also a bound on the weights; ``steps`` of a
+    descent, where it is not to be the minimiser itself; ``epsilon`` and ``delta``, of a fit or of a point,
     or ``mu`` of a fit in their place; ``classes``, the public labels, or None for those in ``y``, which then count as
-    public; ``ledger``, a :class:`Handle`, the path of a ledger, or None. The number of rows and of columns, and that every
-    cell is a finite number, count as public; no error quotes a cell.
+    public; ``ledger``, a :class:`Handle`, the path of a ledger, the curator of these rows, or None. The number of rows and
+    of columns, and that every cell is a finite number, count as public; no error quotes a cell.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -190,7 +196,7 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
         mu: Number | None = None,
         steps: int | None = None,
         classes: object = None,
-        ledger: Handle | str | PathLike[str] | None = None,
+        ledger: LedgerGiven = None,
     ) -> None:
         self.loss = loss
         self.strength = strength
@@ -209,7 +215,7 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
         """Charge, fit, and publish; with ``release="each"``, fit only."""
         with unchanged_if_refused(self):
             self.handle_ = handle_of(self.ledger)
-            rows, labels = read_rows(self, X, y)
+            rows, labels = read_rows(self, X, y, handle=self.handle_)
             self.classes_, codes = encode_labels(labels, classes=self.classes)
             against = [1] if self.classes_.size == _BINARY else range(self.classes_.size)
             settings = self._prepare_fit(_MARGINS, fits=len(against), rows=len(rows), width=rows.shape[1])
@@ -227,7 +233,7 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
         named: npt.NDArray[Any] = self.classes_[places]
         return named
 
-    @available_if(_is_published)  # type: ignore[untyped-decorator]  # likewise
+    @available_if(lambda estimator: estimator.release == "once")  # type: ignore[untyped-decorator]  # likewise
     def decision_function(self, X: object) -> Floats:
         """Return the published models' scores: one per point for two labels, otherwise one per label."""
         scores = self._score_points(X)
@@ -263,7 +269,7 @@ class StableRegressor(PrivateEstimator, RegressorMixin, _Stable):  # type: ignor
         delta: Number = 1e-6,
         mu: Number | None = None,
         steps: int | None = None,
-        ledger: Handle | str | PathLike[str] | None = None,
+        ledger: LedgerGiven = None,
     ) -> None:
         self.loss = loss
         self.strength = strength
@@ -282,7 +288,7 @@ class StableRegressor(PrivateEstimator, RegressorMixin, _Stable):  # type: ignor
         """Charge, fit, and publish; with ``release="each"``, fit only."""
         with unchanged_if_refused(self):
             self.handle_ = handle_of(self.ledger)
-            rows, numbers = read_rows(self, X, y, y_numeric=True)
+            rows, numbers = read_rows(self, X, y, handle=self.handle_, y_numeric=True)
             settings = self._prepare_fit(_NUMBERS, fits=1, rows=len(rows), width=rows.shape[1])
             self._release_fits(points_of(rows), [points_of(numbers)], settings)
         return self

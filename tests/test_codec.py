@@ -116,7 +116,7 @@ def test_a_value_that_holds_itself_is_refused():
         ('{"queries":[]}', "queries must be a list of length 1 or more"),
         ('{"queries":["a","b","c"]}', "queries must be a list of length 2 or less"),
         ('{"queries":["a",1]}', "queries[1] must be text, not a whole number"),
-        ('{"rule":"z"}', "rule must be one of the known values"),
+        ('{"rule":"z"}', "rule must be 'x' or 'y'"),
         ('{"bounds":{"k":[1]}}', "bounds must be a list of length 2"),
         ('{"bounds":{"k":["1",2]}}', "bounds[0] must be a number, not text"),
         ('{"bounds":[]}', "bounds must be an object or null, not a list"),

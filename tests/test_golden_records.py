@@ -43,6 +43,7 @@ from holdtrue.records import (
     Table,
     Unions,
     WatchAnswer,
+    WatchRun,
     Workload,
 )
 
@@ -115,6 +116,7 @@ VALUES = [
         certificate=PROOF,
     ),
     WatchAnswer(True, 0.25, POPULATION, SAMPLE, 2, 3, 0.0, PROOF),
+    WatchRun("5eb1" * 16, PROOF),
     FittedModel(
         "hours",
         "ridge",

@@ -295,7 +295,7 @@ PUBLIC = {
     ),
     *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "row_weights", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
-    *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),
+    *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges", "rollups"),
     *("assuming", "at_most", "check", "held_out", "screen", "student", "target", "unit", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
     *("discordant", "gain", "model", "replace", "tells"),
@@ -318,8 +318,9 @@ PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")
 PUBLIC_HERE |= {("Curator", verb, name) for verb in ("correlation", "covariance") for name in ("first", "second")}
 PUBLIC_HERE |= {("Curator", "auc", "label"), ("Curator", "auc", "score"), ("Curator", "pairs", "kernel")}
 PUBLIC_HERE |= {("Curator", "r_squared", "prediction"), ("Curator", "synthesize", "seed")}
-PUBLIC_HERE |= {("Curator", "select", "line")}
-PUBLIC_HERE |= {("Curator", "marginals", name) for name in ("questions", "sets", "workload")}
+PUBLIC_HERE |= {("Curator", "select", "line"), ("Curator", "ask_free", "paying"), ("Curator", "ask_free", "seen_by")}
+PUBLIC_HERE |= {("Curator", "marginals", name) for name in ("sets", "workload")}
+PUBLIC_HERE |= {("Curator", verb, "questions") for verb in ("ask", "marginals", "mean", "sum", "table")}
 PUBLIC_HERE |= {("Curator", "fit", name) for name in ("kind", "radius", "strength", "release", "basis")}
 PUBLIC_HERE |= {("Curator", "fit", name) for name in ("gamma", "certified_by")}
 PUBLIC_HERE |= {("Curator", "find_statistic", "request"), ("Curator", "preview_statistic", "request")}

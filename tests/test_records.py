@@ -31,6 +31,7 @@ from holdtrue.records import (
     Table,
     Tagged,
     WatchAnswer,
+    WatchRun,
     Workload,
 )
 
@@ -64,6 +65,7 @@ RECORDS = [
     Workload(("a",), ((True,),), (0.25,), None, None, (0.2,), (0.3,), 0.95, CERTIFICATE),
     Evaluation("risk", True, 0.25, None, 0.95, 6512, "predictions", CERTIFICATE, "not declared independent"),
     WatchAnswer(True, 0.5, POPULATION, SAMPLE, 1, 2, 0.01, CERTIFICATE),
+    WatchRun("5eb1" * 16, CERTIFICATE),
     FittedModel(
         "hours",
         "ridge",
@@ -177,7 +179,7 @@ def test_what_is_not_finite_is_in_no_record(wrong):
 
 def test_a_hypothesis_keeps_its_class_and_neither_writes_nor_compares_it():
     bare = RECORDS[-1]
-    able = bare.with_class(abs)
+    able = bare.with_reader(abs)
     assert (able, hash(able), encode(able), repr(able)) == (bare, hash(bare), encode(bare), repr(bare))
     assert able.predict(-1) == pickle.loads(pickle.dumps(able)).predict(-1) == copy.deepcopy(able).predict(-1) == 1  # noqa: S301
     with pytest.raises(NotCertified, match="without its class"):

@@ -27,6 +27,7 @@ from holdtrue.errors import (
     UnsupportedQuery,
     UsedKey,
 )
+from holdtrue.version import __version__
 
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
     from holdtrue.planning.selecting import SelectionPlan, plan_selection
     from holdtrue.requests import Fourier, Polynomial
     from holdtrue.verbs.tables import cut
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "AboveThreshold",
@@ -190,6 +189,8 @@ def __getattr__(name: str) -> object:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
     value: object = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    if name == "Curator":  # so that gates that are open on its rows hold its answers back
+        import_module(f"{__name__}.holdouts")
     globals()[name] = value
     return value
 

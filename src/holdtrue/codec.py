@@ -8,6 +8,7 @@ that JSON does not have. ``VERSION`` names these rules; ``tests/test_golden_reco
 import hashlib
 import math
 import re
+from collections.abc import Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeVar, overload
 from uuid import UUID
 
 import msgspec
+from msgspec import inspect
 
 from holdtrue.errors import HoldtrueError, InvalidParameter, RequestError
 
@@ -31,6 +33,7 @@ _RATIONAL = re.compile(r"-?[0-9]{1,1001}(/0*[1-9][0-9]{0,1000})?")
 _RATIONAL_WORDS = 'a rational in text, such as "1/3"'
 _MISTAKE = re.compile(r"(?P<said>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _EXPECTED = re.compile(r"Expected `(?P<kinds>[^`]*)`(?P<range>.*?)(?:, got `(?P<got>[^`]*)`|, got \d+)?", re.DOTALL)
+_FIELD_NAMES = re.compile(r"[^.\[\]]+")
 _FIELD = re.compile(r"Object (?P<wrong>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
 _RANGES = (
     (re.compile(r" of length >= (\S+)"), r" of length \1 or more"),
@@ -133,7 +136,7 @@ def decode(text: str | bytes, kind: Any) -> Any:
     try:
         return _make_decoder(kind).decode(text)
     except msgspec.ValidationError as error:
-        mistake = _error_of(error)
+        mistake = _error_of(error, kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         message = "this is not JSON"
         raise RequestError(message) from None
@@ -149,7 +152,7 @@ def convert(document: object, kind: Any) -> Any:
     try:
         return msgspec.convert(document, kind, dec_hook=_read_other)
     except msgspec.ValidationError as error:
-        mistake = _error_of(error)
+        mistake = _error_of(error, kind)
     except RecursionError:
         message = "this is nested too deeply"
         raise RequestError(message) from None
@@ -177,7 +180,7 @@ def _read_rational(text: str) -> Fraction:
     return Fraction(text)
 
 
-def _error_of(mistake: msgspec.ValidationError) -> HoldtrueError:
+def _error_of(mistake: msgspec.ValidationError, kind: Any) -> HoldtrueError:  # noqa: ANN401 - a kind, or a union of kinds
     """Return msgspec's error as one of the tree: that of the record's own check, or the field and what it must be."""
     if isinstance(mistake.__cause__, HoldtrueError):
         return mistake.__cause__
@@ -192,7 +195,28 @@ def _error_of(mistake: msgspec.ValidationError) -> HoldtrueError:
         words = _in_words(expected["kinds"]) + _range_in_words(expected["range"])
         got = f", not {_in_words(expected['got'])}" if expected["got"] else ""
         return InvalidParameter.without_value(f"a key of {name}" if key else name, words + got)
-    return InvalidParameter.without_value(name, "one of the known values" if "value" in said else "a number that fits")
+    if "value" not in said:
+        return InvalidParameter.without_value(name, "a number that fits")
+    values = _list_values(inspect.type_info(kind), _FIELD_NAMES.findall(path.replace("[...]", "")))
+    known = " or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
+    return InvalidParameter.without_value(name, known or "one of the known values")
+
+
+def _list_values(kind: Any, path: Sequence[str]) -> list[str]:  # noqa: ANN401 - what msgspec knows of a type
+    """Return the texts that a field may have, by the names that lead to it; none where it is no list of texts."""
+    match kind:
+        case inspect.UnionType(types=kinds):
+            return list(dict.fromkeys(value for each in kinds for value in _list_values(each, path)))
+        case inspect.Metadata(type=inner) | inspect.ListType(item_type=inner) | inspect.DictType(value_type=inner):
+            return _list_values(inner, path)
+        case inspect.StructType() if path:
+            tag = [repr(kind.tag)] if path == [kind.tag_field] else []
+            fields = [each.type for each in kind.fields if each.encode_name == path[0]]
+            return tag + [value for each in fields for value in _list_values(each, path[1:])]
+        case inspect.LiteralType(values=values) if not path:
+            return [repr(value) for value in values]
+        case _:
+            return []
 
 
 def _in_words(kinds: str) -> str:

@@ -128,8 +128,9 @@ class NotCertified(RequestError):
 
 
 class RefusedError(HoldtrueError):
-    """The request was understood and the answer is no. Nothing was spent."""
+    """The request was understood and the answer is no. Nothing was spent. ``parameter`` is what to change, if it is one."""
 
+    parameter = ""
     exit_code = 3
     http_status = 403
 
@@ -141,7 +142,8 @@ class BudgetExceeded(RefusedError):
 
     def __init__(self, *, requested: float, left: float, unit: str) -> None:
         needed = unit.removesuffix("s") if requested == 1 else unit
-        super().__init__(f"not enough budget: this needs {requested:.6g} {needed}, and {left:.6g} {_is_or_are(left)} left")
+        are = "are" if left == int(left) != 1 else "is"
+        super().__init__(f"not enough budget: this needs {requested:.6g} {needed}, and {left:.6g} {are} left")
         self.requested = requested
         self.left = left
         self.unit = unit
@@ -174,6 +176,11 @@ class UsedKey(RefusedError):
     """The key of this request was used for another request; take a new one for a new request."""
 
     http_status = 409
+
+    @classmethod
+    def naming(cls, key: str) -> "UsedKey":
+        """Return the refusal of a key that names another request."""
+        return cls(f"the key {key!r} was used for another request; use a new one for a new request")
 
 
 class Unauthorized(RefusedError):
@@ -212,10 +219,6 @@ class MissingExtra(HoldtrueError, ImportError):
 
 
 _LONGEST_SHOWN = 120
-
-
-def _is_or_are(left: float) -> str:
-    return "are" if left == int(left) != 1 else "is"
 
 
 def _format_value(value: object) -> str:

@@ -7,12 +7,14 @@ Records are frozen, hold public numbers only, and read back as they were written
 import html
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from fractions import Fraction
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple, replace
@@ -20,10 +22,11 @@ from msgspec.structs import astuple, replace
 from holdtrue.codec import Record
 from holdtrue.errors import InvalidParameter, MissingExtra, NotCertified
 from holdtrue.events import Event
-from holdtrue.exact import count
+from holdtrue.exact import count, round_down, round_up
 from holdtrue.requests import Basis
 
 __all__ = [
+    "MOST_PEOPLE",
     "Answer",
     "Certificate",
     "Choice",
@@ -31,6 +34,7 @@ __all__ = [
     "Deduction",
     "Estimates",
     "Evaluation",
+    "FactTable",
     "FittedModel",
     "Hypothesis",
     "Interval",
@@ -48,6 +52,7 @@ __all__ = [
     "Tagged",
     "Unions",
     "WatchAnswer",
+    "WatchRun",
     "Workload",
     "count_boxes",
     "explain_width",
@@ -122,7 +127,30 @@ class Interval(Tagged, frozen=True):
         return f"[{self.low:.4g}, {self.high:.4g}] ({self.confidence:.0%}, {self.target})"
 
 
-class Certificate(Tagged, frozen=True):
+class FactTable:
+    """A record that prints as a table of facts, that notebooks show as one, and that pandas takes as one row."""
+
+    __slots__ = ()
+
+    def list_facts(self) -> dict[str, str]:
+        """Return the record in words, a line each."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        facts = self.list_facts()
+        width = max(10, *map(len, facts))
+        return "\n".join(f"{name:>{width}}  {value}" for name, value in facts.items())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.list_facts().items())
+
+    def to_frame(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return the record's plain values as a pandas data frame of one row."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}  # type: ignore[attr-defined]  # of a Struct
+        return make_frame([{name: value for name, value in found.items() if isinstance(value, str | int | float)}])
+
+
+class Certificate(FactTable, Tagged, frozen=True):
     """What a response cost, what is left, by which theorem its interval holds, and where the ledger has it.
 
     ``unit`` is the column whose keys say what is protected as a whole, where that is not a row; ``population`` says in words
@@ -161,12 +189,6 @@ class Certificate(Tagged, frozen=True):
             "receipt": f"{self.entry}:{self.digest}",
         }
         return facts | ({"population": self.population} if self.population else {})
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:>10}  {value}" for name, value in self.list_facts().items())
-
-    def _repr_html_(self) -> str:
-        return html_table(self.list_facts())
 
     def with_theorem(self, theorem: str | None, *, event: Event | None = None) -> "Certificate":
         """Return the same receipt with another theorem and, if given, another event."""
@@ -214,7 +236,8 @@ class Answer(Tagged, frozen=True):
     def __str__(self) -> str:
         none = f"no interval for the population: {self.reason}"
         about = f"population {_format_ends(self.interval)}" if self.interval else none
-        return f"{self.value:.4g}  {about}  {_format_cost(self.certificate, repeated=self.repeated)}"
+        about += ", the boxes of its cells added up" if self.certificate.theorem == _SUMMED else ""
+        return f"{self.value:.4g}  {about}  {_format_cost(self.certificate, repeated=self.repeated, deduced=self.deduced)}"
 
     def _repr_html_(self) -> str:
         return _format_table(
@@ -233,7 +256,7 @@ class Deduction(Tagged, frozen=True):
     ``interval`` is for the population and ``sample_interval`` for these rows; ``reason`` says why one is missing.
     ``sources`` are the ledger entries it follows from, none where nothing but [0, 1] follows. ``atoms`` is how many cells of
     the rows the program had, 0 where the question was too complex for one. ``inconsistent`` says that answers contradict
-    each other; then nothing is deduced from them.
+    each other; then nothing is deduced from them. ``answered`` says that an answer or a table was about this very question.
     """
 
     text: str
@@ -244,6 +267,7 @@ class Deduction(Tagged, frozen=True):
     theorem: str
     reason: str | None = None
     inconsistent: bool = False
+    answered: bool | UnsetType = UNSET
 
     @property
     def brief(self) -> str:
@@ -307,22 +331,42 @@ class Choice(Tagged, frozen=True):
         return f"{self.chosen}  at most {self.shortfall:.4g} rows behind the best  {paid}"
 
     def _repr_html_(self) -> str:
-        return _format_table(
-            {
-                "chosen": self.chosen,
-                "behind the best": f"{self.shortfall:.4g} rows at most",
-            },
-            self,
-        )
+        return _format_table({"chosen": self.chosen, "behind the best": f"{self.shortfall:.4g} rows at most"}, self)
 
 
-class Hypothesis(Tagged, frozen=True, dict=True):
+class _ReadingRows(Tagged, frozen=True, dict=True):
+    """A rule or a model that reads rows once it was given what evaluates it, which is neither written nor compared."""
+
+    def with_reader(self, evaluate: Callable[[object], Any] | None) -> Self:
+        """Return the same record with what labels rows, or predicts for them, as it does."""
+        found = replace(self)
+        found.__dict__["evaluate"] = evaluate
+        return found
+
+    @property
+    def evaluate(self) -> Callable[[object], Any] | None:
+        """Return what labels rows, or predicts for them; None where the record was read without it."""
+        return self.__dict__.get("evaluate")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), astuple(self), self.evaluate)
+
+
+def _rebuild(kind: type[_ReadingRows], values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> _ReadingRows:
+    return kind(*values).with_reader(evaluate)
+
+
+class Hypothesis(_ReadingRows, frozen=True, dict=True):
     """The response to learning: one hypothesis of a finite class, and how far behind the best of the class it may be.
 
     ``excess_error`` bounds err(this) - min err for the population, with ``confidence``; None where ``reason`` says why there
-    is no such bound. ``shortfall`` bounds the same on these rows, in rows. ``document`` is the class as JSON, None where it
-    was made of code. ``columns`` are the features it reads, in order. It predicts once :meth:`with_class` has given it its
-    class; that is neither written nor compared. ``checked`` is the interval for its own error, where that was asked for.
+    is no such bound, or which narrower one was lost. ``shortfall`` bounds the same on these rows, in rows. ``document`` is
+    the class as JSON, None where it was made of code. ``columns`` are the features it reads, in order. It predicts once
+    :meth:`with_reader` has given it its class; that is neither written nor compared. ``checked`` is the interval for its own
+    error, where that was asked for.
     """
 
     text: str
@@ -341,23 +385,6 @@ class Hypothesis(Tagged, frozen=True, dict=True):
     def __post_init__(self) -> None:
         _check_finite("hypothesis", self.excess_error, self.confidence, self.shortfall)
 
-    def with_class(self, evaluate: Callable[[object], Any] | None) -> "Hypothesis":
-        """Return the same hypothesis with what labels rows as it does."""
-        found = replace(self)
-        found.__dict__["evaluate"] = evaluate
-        return found
-
-    @property
-    def evaluate(self) -> Callable[[object], Any] | None:
-        """Return what labels rows as this hypothesis does; None where it was read without its class."""
-        return self.__dict__.get("evaluate")
-
-    def __copy__(self) -> "Hypothesis":
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_hypothesis, (astuple(self), self.evaluate)
-
     def predict(self, rows: object) -> Any:  # noqa: ANN401 - an array of labels
         """Return the label of each row, True or False: a data frame, a mapping from names to columns, or one record."""
         if self.evaluate is None:
@@ -372,6 +399,7 @@ class Hypothesis(Tagged, frozen=True, dict=True):
 
     def __str__(self) -> str:
         error = f"  its own error {_format_ends(self.checked)}" if isinstance(self.checked, Interval) else ""
+        error += "" if self.reason is None else f"  ({self.reason})"
         return f"{self.text}  {self.behind}{error}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     @property
@@ -385,16 +413,11 @@ class Hypothesis(Tagged, frozen=True, dict=True):
         return f"errs at most {self.excess_error:.4g} more often than the best of {self.size:,} {sure}"
 
     def _repr_html_(self) -> str:
-        return _format_table(
-            {
-                "hypothesis": self.text,
-                "behind the best": self.behind,
-            },
-            self,
-        )
+        note = {} if self.reason is None else {"note": self.reason}
+        return _format_table({"hypothesis": self.text, "behind the best": self.behind} | note, self)
 
 
-class FittedModel(Tagged, frozen=True, dict=True):
+class FittedModel(_ReadingRows, frozen=True, dict=True):
     """The response to a fit: the weights of a linear model with noise; anyone may predict with them, at no further cost.
 
     ``weights`` are those of ``columns`` in order, then the intercept, for features that are clipped to their public
@@ -444,31 +467,19 @@ class FittedModel(Tagged, frozen=True, dict=True):
             raise InvalidParameter("beta", beta, "a number in (0, 1]")
         return None if self.excess is None else self.excess / beta
 
-    def with_reader(self, evaluate: Callable[[object], Any] | None) -> "FittedModel":
-        """Return the same model with what predicts for rows; it is neither written nor compared."""
-        found = replace(self)
-        found.__dict__["evaluate"] = evaluate
-        return found
-
-    def __copy__(self) -> "FittedModel":
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_fitted, (astuple(self), self.__dict__.get("evaluate"))
-
     def predict(self, rows: object) -> Any:  # noqa: ANN401 - an array
         """Return a label or a number for each row: of a data frame, a mapping from names to columns, or one record."""
-        evaluate = self.__dict__.get("evaluate")
-        if evaluate is None:
+        if self.evaluate is None:
             message = "this model was loaded without its features; fit it again, which is free, or use its weights"
             raise NotCertified(message)
-        return evaluate(rows)
+        return self.evaluate(rows)
 
     @property
     def brief(self) -> str:
         """Return what was fitted."""
         functions = "" if self.basis is UNSET else f", by {len(self.weights):,} functions of them"
-        return f"{self.kind} of {len(self.columns):,} features{functions}"
+        features = f"{len(self.columns):,} feature{'s' * (len(self.columns) > 1)}"
+        return f"{self.kind} of {features}{functions}"
 
     @property
     def behind(self) -> str:
@@ -483,10 +494,6 @@ class FittedModel(Tagged, frozen=True, dict=True):
     def _repr_html_(self) -> str:
         shown = {name: f"{weight:.4g}" for name, weight in itertools.islice(self.coefficients.items(), _MOST_SHOWN)}
         return _format_table(shown | {"intercept": f"{self.intercept:.4g}", "loss": self.behind}, self)
-
-
-def _rebuild_fitted(fields: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> FittedModel:
-    return FittedModel(*fields).with_reader(evaluate)
 
 
 class WatchAnswer(Tagged, frozen=True):
@@ -523,12 +530,35 @@ class WatchAnswer(Tagged, frozen=True):
             if self.interval
             else f"these rows {_format_ends(self.sample_interval)}"
         )
-        return f"{self.brief}  {said}  run {self.run}, {self.alarms_left} alarms left"
+        return f"{self.brief}  {said}  run {self.say_run()}"
+
+    def say_run(self) -> str:
+        """Return the number of its run, what was paid where that began here, and how many alarms are left."""
+        cap = self.certificate.spent + self.certificate.left
+        begun = self.run_cost > 0 and not self.repeated
+        paid = f", begun here for {_format_share(self.run_cost, cap)} of the budget" if begun else ""
+        return f"{self.run}{paid}; {self.alarms_left} alarm{'s' * (self.alarms_left != 1)} left"
 
     def _repr_html_(self) -> str:
         population = _format_ends(self.interval) if self.interval else f"none: {self.reason}"
         shown = {"found": self.brief, "population": population, "these rows": _format_ends(self.sample_interval)}
-        return _format_table(shown | {"alarms left": str(self.alarms_left)}, self)
+        return _format_table(shown | {"run": self.say_run()}, self)
+
+
+class WatchRun(Tagged, frozen=True):
+    """The response that begins a run of a watch: its random id, by which whoever drew it knows the run as its own."""
+
+    id: str
+    certificate: Certificate
+    repeated: bool = False
+
+    @property
+    def brief(self) -> str:
+        """Return that a run began; its id tells a reader nothing."""
+        return "a run began"
+
+    def __str__(self) -> str:
+        return f"{self.brief}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
 
 class Prediction(Tagged, frozen=True):
@@ -577,12 +607,18 @@ class Prediction(Tagged, frozen=True):
 
     @property
     def brief(self) -> str:
-        """Return the label."""
-        return "unclear" if self.label is None else str(self.label)
+        """Return the label, or the number to six digits."""
+        shown = f"{self.label:.6g}" if isinstance(self.label, float) else str(self.label)
+        return "unclear" if self.label is None else shown
+
+    @property
+    def says(self) -> str | None:
+        """Return in words what the interval of a number is, or what is proven of a label; None where there is neither."""
+        return f"without noise {_format_ends(self.interval)}" if isinstance(self.interval, Interval) else self.proven
 
     def __str__(self) -> str:
-        proven = "" if self.proven is None else f"  {self.proven}"
-        return f"{self.brief}{proven}  {_format_cost(self.certificate, repeated=self.repeated)}"
+        says = "" if self.says is None else f"  {self.says}"
+        return f"{self.brief}{says}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     def _repr_html_(self) -> str:
         lines = {"prediction": self.brief}
@@ -598,7 +634,8 @@ class Evaluation(Tagged, frozen=True):
     evaluation by itself; None where ``reason`` says why. Not certified means that nothing is known.
 
     Of what was released before, such as a student or a learned rule, the error itself is told: ``value`` has noise, it is
-    at most ``at_most`` on all ``rows``, and between ``low`` and ``bound`` in the population.
+    at most ``at_most`` on all ``rows``, and between ``low`` and ``bound`` in the population. Of what predicts numbers these
+    are mean distances from the truth in the target's own units, both within its public range, which is ``width`` wide.
     """
 
     model: str
@@ -613,9 +650,11 @@ class Evaluation(Tagged, frozen=True):
     repeated: bool = False
     value: float | UnsetType = UNSET
     low: float | UnsetType = UNSET
+    width: float | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        _check_finite("evaluation", self.at_most, self.bound, self.confidence, self.low or 0.0, self.value or 0.0)
+        more = [number or 0.0 for number in (self.low, self.value, self.width)]
+        _check_finite("evaluation", self.at_most, self.bound, self.confidence, *more)
 
     @property
     def interval(self) -> Interval | None:
@@ -627,20 +666,46 @@ class Evaluation(Tagged, frozen=True):
         """Return in words what was found."""
         if isinstance(self.value, float):
             ends = "" if self.interval is None else f"; population {_format_ends(self.interval)}"
-            return f"{self.model} errs on a share of {self.value:.4g} of {self.rows:,} rows{ends}"
+            if self.width is UNSET:
+                return f"{self.model} errs on a share of {self.value:.4g} of {self.rows:,} rows{ends}"
+            return f"{self.model} is off by {self.value:.4g} on average over {self.rows:,} rows{ends}"
         if not self.certified:
             return f"not certified: errors of {self.model} at most {self.at_most:.4g}"
         held = f"{self.model} errs at most {self.at_most:.4g} on {self.rows:,} held-out rows"
         return held if self.bound is None else f"{held}, {self.bound:.4g} in the population ({self.confidence:.0%})"
 
     def __str__(self) -> str:
-        return f"{self.brief}; {self.about}  {_format_cost(self.certificate, repeated=self.repeated)}"
+        why = "" if self.reason is None else f"; no bound for the population: {self.reason}"
+        return f"{self.brief}; {self.about}{why}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     def _repr_html_(self) -> str:
-        return _format_table({"evaluation": self.brief, "about": self.about}, self)
+        why = {} if self.reason is None else {"no bound": self.reason}
+        return _format_table({"evaluation": self.brief, "about": self.about} | why, self)
 
 
-class _LabelledCells(Tagged, frozen=True):
+class _Tabular(Tagged, frozen=True):
+    """A record that is a table: columns by name."""
+
+    @abstractmethod
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table by column."""
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return :meth:`to_columns` as a pandas data frame."""
+        return import_frames("pandas").DataFrame(self.to_columns())
+
+    def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return :meth:`to_columns` as a Polars data frame."""
+        return import_frames("polars").DataFrame(self.to_columns(), strict=False)
+
+    def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return :meth:`to_columns` as an Arrow table."""
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        return pa.table(self.to_columns())
+
+
+class _LabelledCells(_Tabular, frozen=True):
     """Numbers about cells of the rows with their ends, a sequence of answers with labels."""
 
     columns: tuple[str, ...]
@@ -716,20 +781,6 @@ class _LabelledCells(Tagged, frozen=True):
         low, high = (self.sample_low, self.sample_high) if self.low is None else (self.low, self.high or ())
         return found | {self.measure_name: list(self.values), "low": list(low), "high": list(high)}
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return a pandas data frame: the labels, the values, low and high."""
-        return import_frames("pandas").DataFrame(self.to_columns())
-
-    def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return a Polars data frame: the labels, the values, low and high."""
-        return import_frames("polars").DataFrame(self.to_columns(), strict=False)
-
-    def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return an Arrow table: the labels, the values, low and high."""
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        return pa.table(self.to_columns())
-
     def plot(self, ax: Any = None) -> Any:  # noqa: ANN401 - matplotlib's axes
         """Draw a bar for each cell with its interval; return the axes."""
         plt = import_plots()
@@ -791,7 +842,8 @@ class Unions(Record, frozen=True):
     ``declared`` names the unions that were declared with the release, ``sizes`` how many labels each column has. ``noise``
     and ``sample_noise`` are the boxes of one cell for the population and for these rows, ``epsilon`` and ``slack`` those of
     the transfer theorem; None where it does not speak. ``whole``: the cells are all rows, answers were moved so that they
-    add up to 1, and boxes are narrower by what :func:`count_boxes` says (U1.5).
+    add up to 1, and boxes are narrower by what :func:`count_boxes` says (U1.5). ``rollups`` are the places of the cells of
+    each union that was declared by its labels.
     """
 
     declared: tuple[Literal["margins", "ranges"], ...]
@@ -803,6 +855,7 @@ class Unions(Record, frozen=True):
     epsilon: float | None = None
     slack: float | None = None
     whole: bool | UnsetType = UNSET
+    rollups: tuple[tuple[int, ...], ...] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         _check_finite("unions", *self.answers, self.sample_noise, self.rounding, self.noise, self.epsilon, self.slack)
@@ -813,6 +866,8 @@ class Unions(Record, frozen=True):
             return True
         if max(places) >= math.prod(self.sizes):  # the rest of the rows is in no union
             return False
+        if self.rollups and tuple(places) in self.rollups:
+            return True
         if "ranges" in self.declared and places[-1] - places[0] + 1 == len(places):
             return True
         if "margins" not in self.declared:
@@ -853,7 +908,7 @@ class Table(_LabelledCells, frozen=True):
     def union(self, *cells: object) -> Answer:
         """Return the answer about several cells together, each by its label, or a tuple of them. Free.
 
-        A union that was declared with the table (``margins=True``, ``ranges=True``) has the noise of its sum. Any other one,
+        A union that was declared with the table (``margins``, ``ranges``, ``rollups``) has the noise of its sum. Any other,
         chosen after the table was seen, has the sum of its cells' boxes, since the noise may have had a part in the choice;
         the gap to the population is added once in either case (U1.6).
         """
@@ -1016,7 +1071,7 @@ class Marginals(Tagged, frozen=True):
         return f"{self.brief}, each with its interval; {_format_cost(self.certificate, repeated=self.repeated)}\n{listed}"
 
 
-class Synthetic(Tagged, frozen=True):
+class Synthetic(_Tabular, frozen=True):
     """Rows that were made from released tables, free: each different row once, and how many there are of it.
 
     A label is None where the column has another value than those of the tables, or none. Shares of these rows are estimates
@@ -1050,16 +1105,6 @@ class Synthetic(Tagged, frozen=True):
             name: [each[place] for each, number in zip(self.labels, self.counts, strict=True) for _ in range(number)]
             for place, name in enumerate(self.columns)
         }
-
-    def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return the rows as an Arrow table."""
-        import pyarrow as pa
-
-        return pa.table(self.to_columns())
-
-    def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return the rows as a pandas data frame."""
-        return import_frames("pandas").DataFrame(self.to_columns())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write the rows into a CSV file with a header; a label that is None is an empty field."""
@@ -1251,7 +1296,9 @@ class Means(_LabelledCells, frozen=True, kw_only=True):
         reason = self.reason
         if self.low is not None and self.high is not None:
             ends = combine((self.low[one], self.high[one]), (self.low[other], self.high[other]))
-            reason = "the denominator may be 0, so an end is open" if None in ends else None
+            reason = _OPEN if None in ends else None
+        elif None in rows:
+            reason = _OPEN if reason is None else f"{_OPEN}; {reason}"
         a, b = self.values[one], self.values[other]
         value = a - b if kind == "difference" else a / b if b else None
         names = self.names
@@ -1263,18 +1310,26 @@ class Means(_LabelledCells, frozen=True, kw_only=True):
         Without a ``population`` there is no interval for it: what is known of it is ``per_head``. With one, all numbers are
         per head times its size.
         """
-        size = self.rows if population is None else count("population", population)
+        size = self.rows if population is None else count("population", population, most=MOST_PEOPLE)
         found = self.per_head
         reason = self.reason if found.low is None else None if population is not None else _NO_TOTAL
         low, high = (None, None) if population is None else (found.low, found.high)
+        # Responses of earlier versions have ends of per_head that are beyond these.
+        least, most = min(self.bounds[0], 0.0), max(self.bounds[1], 0.0)
+        lows, sample_lows = (
+            [round_down(size * Fraction(max(least, end))) for end in ends or ()] for ends in (low, found.sample_low)
+        )
+        highs, sample_highs = (
+            [round_up(size * Fraction(min(most, end))) for end in ends or ()] for ends in (high, found.sample_high)
+        )
         return replace(
             self,
             measure="sum",
             values=tuple(size * each for each in found.values),
-            low=None if low is None else tuple(_step(size * each, -math.inf) for each in low),
-            high=None if high is None else tuple(_step(size * each, math.inf) for each in high),
-            sample_low=tuple(_step(size * each, -math.inf) for each in found.sample_low),
-            sample_high=tuple(_step(size * each, math.inf) for each in found.sample_high),
+            low=tuple(lows) or None,
+            high=tuple(highs) or None,
+            sample_low=tuple(sample_lows),
+            sample_high=tuple(sample_highs),
             population=population,
             reason=reason,
         )
@@ -1292,13 +1347,11 @@ def _lower_share(share: float, epsilon: float, slack: float) -> float:
     return max(0.0, (share - slack) / (1 + math.expm1(epsilon) * (1 - share)))
 
 
+_OPEN = "the denominator may be 0, so an end is open"
 _NO_TOTAL = "this is the sum over these rows; per_head speaks of the population, and population= gives its total"
 _Ends: TypeAlias = tuple[float | None, float | None]
-
-
-def _step(value: float, towards: float) -> float:
-    """Return the next float in a direction: one rounding of a result is less than that."""
-    return math.nextafter(value, towards)
+MOST_PEOPLE = 10**12
+"""A population whose total is told has no more people than this."""
 
 
 def _percent_up(share: float) -> str:
@@ -1306,25 +1359,23 @@ def _percent_up(share: float) -> str:
 
 
 def _subtract_ends(first: tuple[float, float], second: tuple[float, float]) -> _Ends:
-    return _step(first[0] - second[1], -math.inf), _step(first[1] - second[0], math.inf)
+    """Return the ends of a difference, rounded outward, and not at all where floats hold them."""
+    (least, most), (low, high) = ((Fraction(end) for end in ends) for ends in (first, second))
+    return round_down(least - high), round_up(most - low)
 
 
 def _divide_ends(first: tuple[float, float], second: tuple[float, float]) -> _Ends:
-    """Return the ends of a quotient; None where it has no limit on that side."""
-    low, high = second
+    """Return the ends of a quotient, rounded outward; None where it has no limit on that side."""
+    (least, most), (low, high) = ((Fraction(end) for end in ends) for ends in (first, second))
     if high <= 0 and low < 0:
-        return _divide_ends((-first[1], -first[0]), (-high, -low))
+        return _divide_ends((-first[1], -first[0]), (-second[1], -second[0]))
     if low > 0:
-        found = [over / under for over in first for under in second]
-        return _finite_or_open(_step(min(found), -math.inf)), _finite_or_open(_step(max(found), math.inf))
+        found = [over / under for over in (least, most) for under in (low, high)]
+        ends = round_down(min(found)), round_up(max(found))
+        return ends[0] if math.isfinite(ends[0]) else None, ends[1] if math.isfinite(ends[1]) else None
     if low == 0 and high > 0:
-        below = _step(first[0] / high, -math.inf) if first[0] >= 0 else None
-        return below, _step(first[1] / high, math.inf) if first[1] <= 0 else None
+        return round_down(least / high) if least >= 0 else None, round_up(most / high) if most <= 0 else None
     return None, None
-
-
-def _finite_or_open(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _cell_name(labels: tuple[Any, ...]) -> str:
@@ -1333,7 +1384,7 @@ def _cell_name(labels: tuple[Any, ...]) -> str:
     return "other" if all(each is None for each in labels) else ", ".join(map(str, labels))
 
 
-class Quantiles(Tagged, frozen=True):
+class Quantiles(_Tabular, frozen=True):
     """The response to a request for quantiles: for each level where the values of a column reach it, in their own units.
 
     The quantile of a level is the lowest point of the public grid up to which at least that share of the population lies,
@@ -1408,20 +1459,6 @@ class Quantiles(Tagged, frozen=True):
         """Return the quantiles by column: level, value, and the ends for the population, or for these rows."""
         low, high = (self.sample_low, self.sample_high) if self.low is None else (self.low, self.high or ())
         return {"level": list(self.levels), "value": list(self.values), "low": list(low), "high": list(high)}
-
-    def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return a pandas data frame: level, value, low and high."""
-        return import_frames("pandas").DataFrame(self.to_columns())
-
-    def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return a Polars data frame: level, value, low and high."""
-        return import_frames("polars").DataFrame(self.to_columns())
-
-    def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return an Arrow table: level, value, low and high."""
-        import pyarrow as pa
-
-        return pa.table(self.to_columns())
 
     def plot(self, ax: Any = None) -> Any:  # noqa: ANN401 - matplotlib's axes
         """Draw the answers about thresholds, and the quantiles with their intervals; return the axes."""
@@ -1514,25 +1551,28 @@ class Statistic(Tagged, frozen=True, kw_only=True):
             "value": f"{self.value:.6g}",
             "population": none if self.interval is None else f"{self.interval.low:.6g} to {self.interval.high:.6g} {sure}",
             "these rows": f"{self.sample_interval.low:.6g} to {self.sample_interval.high:.6g} {sure}",
-            "cost": _format_cost(self.certificate, repeated=self.repeated),
+            "cost": _format_cost(self.certificate, repeated=self.repeated).removeprefix("cost "),
         }
 
     def _repr_html_(self) -> str:
         return _format_table({"statistic": self.sentence} | self.lines(), self)
 
 
-def _rebuild_hypothesis(values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> Hypothesis:
-    return Hypothesis(*values).with_class(evaluate)
-
-
 def _format_ends(interval: Interval) -> str:
     return f"{interval.low:.4g} to {interval.high:.4g} ({interval.confidence:.0%})"
 
 
-def _format_cost(certificate: Certificate, *, repeated: bool) -> str:
+def _format_cost(certificate: Certificate, *, repeated: bool, deduced: tuple[int, ...] | UnsetType = UNSET) -> str:
     about = f"; population: {certificate.population}" if certificate.population else ""
     cap = certificate.spent + certificate.left
     left = f"{_format_share(certificate.left, cap)} of the budget left{about}"
+    if isinstance(deduced, tuple) and not repeated:
+        sources = (
+            f"follows from entr{'y' if len(deduced) == 1 else 'ies'} {', '.join(map(str, deduced))}"
+            if deduced
+            else "holds for all rows"
+        )
+        return f"{sources}: nothing, {left}"
     return f"asked before: nothing, {left}" if repeated else f"cost {_format_share(certificate.cost, cap)}, {left}"
 
 
@@ -1551,15 +1591,15 @@ def text_table(title: str, lines: Mapping[str, str]) -> str:
 def _format_table(facts: Mapping[str, str], response: "Response") -> str:
     certificate = response.certificate
     receipt = f"entry {certificate.entry}, {certificate.digest[:16]}…"
-    lines = {**facts, "cost": _format_cost(certificate, repeated=response.repeated), "receipt": receipt}
-    return html_table(lines)
+    deduced = response.deduced if isinstance(response, Answer) else UNSET
+    cost = _format_cost(certificate, repeated=response.repeated, deduced=deduced)
+    lines = {**facts, "cost": cost.removeprefix("cost "), "receipt": receipt}
+    return html_table(lines.items())
 
 
-def html_table(facts: Mapping[str, str], *, title: str = "") -> str:
+def html_table(facts: Iterable[tuple[str, str]], *, title: str = "") -> str:
     """Return names and values as an HTML table, as notebooks show it."""
-    rows = "".join(
-        f"<tr><th style='text-align:right'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items()
-    )
+    rows = "".join(f"<tr><th style='text-align:right'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts)
     caption = f"<caption style='text-align:left'><code>{html.escape(title)}</code></caption>" if title else ""
     return f"<table>{caption}{rows}</table>"
 
@@ -1653,6 +1693,7 @@ Response: TypeAlias = (
     | Quantiles
     | Statistic
     | WatchAnswer
+    | WatchRun
     | Evaluation
     | FittedModel
 )

@@ -251,6 +251,10 @@ class Cut(Struct, frozen=True, forbid_unknown_fields=True):
 By: TypeAlias = str | Cut | Sequence[str | Cut]
 GroupColumns: TypeAlias = Annotated[tuple[Text | Cut, ...], Meta(min_length=1, max_length=16)]
 KeyLabels: TypeAlias = Annotated[dict[Text, Labels], Meta(max_length=16)]
+OwnPrice: TypeAlias = Annotated[
+    Annotated[int, Meta(ge=2, le=10_000)] | None,
+    Meta(description="How many questions it costs, more for less noise; what keeps the plan's alpha unless given."),
+]
 
 
 class Ask(_Request, frozen=True, kw_only=True):
@@ -267,10 +271,11 @@ class Ask(_Request, frozen=True, kw_only=True):
         None
     )
     keys: Annotated[KeyLabels | None, Meta(description="The labels of these columns, where the card has none.")] = None
+    questions: OwnPrice = None
     deduce: Annotated[
         Literal["first"] | None,
         Meta(
-            description="Whether an answer that follows from earlier ones within alpha is taken free: 'first', or left out."
+            description="Whether what follows within alpha, or a released table says, is taken free: 'first', or left out."
         ),
     ] = None
 
@@ -293,6 +298,11 @@ class Table(_Request, frozen=True, kw_only=True):
     ranges: Annotated[bool, Meta(description="Whether sums of neighbouring cells of one column are declared with it.")] = (
         False
     )
+    rollups: Annotated[
+        Annotated[tuple[Annotated[tuple[Label, ...], Meta(min_length=2, max_length=4096)], ...], Meta(max_length=10_000)],
+        Meta(description="Lists of labels of one column whose sums are declared with it."),
+    ] = ()
+    questions: OwnPrice = None
 
 
 class MarginalSets(_Request, frozen=True, kw_only=True, tag="marginals"):
@@ -351,6 +361,7 @@ class Mean(_Request, frozen=True, kw_only=True):
     where: Annotated[Text | None, Meta(description="A condition that rows must meet to be counted.")] = None
     by: Annotated[GroupColumns | None, Meta(description="Columns whose cells are groups; one group unless given.")] = None
     keys: Annotated[KeyLabels | None, Meta(description="The labels of these columns, where the card has none.")] = None
+    questions: OwnPrice = None
 
 
 class Total(Mean, frozen=True, kw_only=True, tag="sum"):
@@ -492,8 +503,8 @@ class Select(_Request, frozen=True, kw_only=True):
         Meta(description="The most that one row moves a score; 1 unless given."),
     ] = None
     weights: Annotated[
-        Annotated[tuple[Annotated[float, Meta(gt=0)] | RationalText, ...], Meta(min_length=1, max_length=10**7)] | None,
-        Meta(description="The base measure: a number above 0 for each candidate, in their order; equal unless given."),
+        Annotated[tuple[Annotated[float, Meta(ge=0)] | RationalText, ...], Meta(min_length=1, max_length=10**7)] | None,
+        Meta(description="The base measure: a number for each candidate, in their order, not all 0; equal unless given."),
     ] = None
     top: Annotated[
         Annotated[int, Meta(ge=1, le=1000)],
@@ -714,7 +725,7 @@ class Predict(_Request, frozen=True, kw_only=True):
 
 
 class Evaluate(_Request, frozen=True, kw_only=True):
-    """How often a model's private predictions err at most, by held-out rows, or how often a released rule errs."""
+    """How often a model's private predictions err at most, by held-out rows, or the error of what was released."""
 
     model: Annotated[ModelName | None, Meta(description="The name of a model that predicts privately.")] = None
     at_most: Annotated[

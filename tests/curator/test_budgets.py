@@ -53,6 +53,36 @@ def test_a_number_that_leaves_0_to_1_by_its_bounds_is_refused_with_the_way_out(c
     assert curator.preview("smoker").note is None
 
 
+def test_a_word_that_is_no_public_label_is_named_in_the_preview_with_those_that_are():
+    rows = {"region": ["north", "south", "east", "west"] * 500, "stage": [1, 2] * 1000, "town": ["a", "b"] * 1000}
+    labels = {"region": ["north", "south", "east"], "stage": [1, 2, 3]}
+    with ht.Curator(rows, queries=100, iid=True, labels=labels) as curator:
+        for query, told in [
+            ("region = 'nrth'", "'nrth': no public label of region, whose labels are 'north', 'south', 'east'"),
+            ("NOT (stage = 7 OR region IN ('north', 'west', 'x'))", "'west', 'x': no public label of region"),
+            ("stage <> 7 AND region = 'east'", "7: no public label of stage, whose labels are 1, 2, 3"),
+            ("CASE WHEN region = 'No' THEN 1 ELSE 0 END", "above 1 as 1; 'No': no public label of region"),
+        ]:
+            assert told in (curator.preview(query).note or "")
+            assert told in str(curator.preview(query))
+        for query in ("region = 'north'", "region IN ('south', 'east')", "town = 'z'", "region > 'm'", "region LIKE 'n%'"):
+            assert curator.preview(query).note is None
+        assert curator.budget.spent == 0
+        assert "west" not in (curator.preview("region = 'nrth'").note or "")  # a label of rows only is never told
+    codes = {"code": [f"c{each}" for each in range(50)]}
+    with ht.Curator(rows | {"code": ["c0"] * 2000}, queries=9, iid=True, labels=codes) as many:
+        assert (many.preview("code = 'd'").note or "").endswith("'c19' and 30 more")
+
+
+def test_words_in_rows_that_units_own_are_compared_with_the_labels_of_their_table():
+    people = pd.DataFrame({"id": range(600)})
+    visits = pd.DataFrame({"id": [each % 600 for each in range(900)], "kind": ["acute", "planned", "acute"] * 300})
+    labels = {"visits.kind": ["acute", "planned"]}
+    with ht.Curator(people, unit="id", tables={"visits": visits}, queries=50, iid=True, labels=labels) as curator:
+        note = curator.preview("visits.COUNT(kind = 'acte') > 0").note
+        assert note == "'acte': no public label of kind, whose labels are 'acute', 'planned'"
+
+
 def test_a_mean_takes_the_bounds_of_the_card(curator):
     found = curator.mean("age")
     assert found.bounds == (0, 120)
@@ -64,7 +94,7 @@ def test_a_mean_takes_the_bounds_of_the_card(curator):
 
 def test_a_question_that_reads_no_column_costs_nothing_and_is_exact(tmp_path):
     with ht.Curator(people(), ledger=tmp_path / "people.ledger", **OPEN) as curator:
-        assert str(curator.preview("1 = 1")).count("nothing") == 1
+        assert str(curator.preview("1 = 1")) == "TRUE\n  width  none: exact\n  cost   nothing: it reads no column"
         true, half, smokers, false = curator.ask(["1 = 1", "0.5", "smoker", "age > 3 AND 1 = 2"])
         assert [(each.value, each.interval.width, each.certificate.cost) for each in (true, half, false)] == [
             (1.0, 0.0, smokers.certificate.cost),  # one charge for the four, which is that of the one that reads rows
@@ -157,7 +187,7 @@ def test_another_model_of_the_same_name_is_refused_unless_it_is_to_be_replaced(c
     given = {"target": "smoker", "features": ["age"], "parts": 20}
     curator.train("one", DecisionTreeClassifier(max_depth=1), **given)
     curator.train("one", DecisionTreeClassifier(max_depth=1), **given)  # just as it was
-    with pytest.raises(ht.RefusedError, match="replace=True"):
+    with pytest.raises(ht.RefusedError, match="or replace it"):
         curator.train("one", DecisionTreeClassifier(max_depth=2), **given)
     assert "max_depth=1" in curator.model("one").asked.kind
     curator.train("one", DecisionTreeClassifier(max_depth=2), **given, replace=True)
@@ -194,12 +224,14 @@ def test_a_key_of_another_verb_is_refused_in_one_way(curator):
             use()
 
 
-def test_labels_that_do_not_fit_are_refused_with_the_number_that_does(curator):
+def test_labels_and_predictions_that_do_not_fit_are_refused_with_the_number_that_does(curator):
     curator.train("one", DecisionTreeClassifier(max_depth=1), target="smoker", features=["age"], parts=20)
     points, spent = {"age": list(range(18, 90))}, curator.budget.spent
     fitting = curator.predictions_left("one", epsilon=0.02)
     assert 0 < fitting < 72
-    with pytest.raises(ht.BudgetExceeded, match=f"72 labels; at this epsilon {fitting} fit: labels={fitting}, or groups="):
+    with pytest.raises(ht.BudgetExceeded, match=f"72 labels; at this price {fitting} fit: labels={fitting}, or groups="):
         curator.distill("one", points, LogisticRegression(), epsilon=0.02)
+    with pytest.raises(ht.BudgetExceeded, match=f"72 predictions; at this price {fitting} fit: ask for fewer"):
+        curator.predict("one", points, epsilon=0.02)
     assert curator.budget.spent == spent
     assert curator.distill("one", points, LogisticRegression(), labels=fitting, epsilon=0.02).labels == fitting

@@ -35,6 +35,7 @@ def test_open_plan_reads_back_as_it_was_written():
         plan = open_plan(rows=5000, epsilon=1, delta=0 if pure else 1e-6, pure=pure)
         assert read_plan(encode(plan)) == plan
         assert isinstance(plan, OpenPlan)
+        assert f"<td>{dict(plan.lines())['ledger']}</td>" in plan._repr_html_()
         assert plan.queries * plan.cost <= plan.cap_units < (plan.queries + 1) * plan.cost
 
 

@@ -99,6 +99,16 @@ def test_unlike_draws_are_refused_and_smaller_ones_count_in_full():
         assert curator.predictions_left("tree", epsilon=0.02) == 4
 
 
+def test_a_model_that_the_purse_cannot_pay_for_is_listed_with_nothing_left():
+    with open_curator(in_currency("draws")) as curator:
+        curator.fit("kept", "ridge", target="x", features=["y"], bounds={"y": (0, 1)}, release="each", epsilon=0.1)
+        kept, tree = curator.models
+        assert (kept.name, kept.cost, kept.left) == ("kept", None, 0)
+        assert tree.left > 0
+        with pytest.raises(InvalidParameter, match="smaller epsilon"):
+            curator.predict("kept", {"y": True})
+
+
 def test_numbers_are_predicted_with_laplace_noise_where_draws_are_counted():
     with open_curator(in_currency("draws")) as curator:
         curator.train("x", Ridge(), target="x", features=["y"], parts=20, key="id", bounds={"x": (0, 1)})
@@ -214,7 +224,7 @@ def test_the_curve_of_both_purses_is_behind_the_intervals():
     plan = ht.plan(rows=10**5, queries=100, reserve=in_currency("rho"))
     frozen = plan.transfer
     failing = plan.second.delta(plan.cap, frozen.epsilon) + np.exp(frozen.epsilon) * frozen.overshoot
-    assert frozen.slack * plan.beta == pytest.approx(failing, rel=1e-9)
+    assert frozen.slack * frozen.transfer_beta == pytest.approx(failing, rel=1e-9)
     gap, share = plan.joint_gap(0.05, spent=1)
     assert (gap, share) == plan.joint_gap(0.05, spent=plan.cap_units), "there are no levels: both caps count"
     assert gap > ht.plan(rows=10**5, queries=100).joint_gap(0.05, spent=plan.cost)[0]

@@ -90,6 +90,16 @@ def test_missing_values_are_an_atom_of_their_own_where_a_query_tells_them_apart(
     assert found == {(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)}
 
 
+def test_a_column_without_missing_values_has_no_atom_for_them():
+    partition = AtomPartition({"b", "n"})
+    queries = [parse(text, CARD) for text in ("b", "NOT b", "n < 3", "n >= 3")]
+    assert partition.add([each.tree for each in queries], most=4)
+    assert partition.size == 4
+    values = [partition.evaluate(each.tree) for each in queries]
+    np.testing.assert_array_equal(values[0] + values[1], 1)
+    np.testing.assert_array_equal(values[2] + values[3], 1)
+
+
 def test_no_atom_holds_a_number_between_two_neighbouring_integers():
     partition = AtomPartition()
     queries = [parse(text, CARD) for text in ("n > 3", "n > 4", "n = 4")]

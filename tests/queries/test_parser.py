@@ -274,7 +274,7 @@ def test_a_planted_fault_is_found(fault):
     card = Card((*CARD.columns, Column("all", "real")), CARD.rows)
     texts = [writer.condition() for _ in range(800)]
     texts += [*LANGUAGE, "i > 1e5+1", "COALESCE(all, 1) > 2"]
-    with fault(), mock.patch.object(parser, "_KNOWN", {}):
+    with fault():
         assert any(ours != theirs for _, ours, theirs in compared(texts, card))
 
 
@@ -325,10 +325,10 @@ def test_tests_that_are_kept_give_the_query_of_the_whole_text():
 
 def test_opposites_among_kept_tests_are_not_missed():
     """The planted fault: a conjunction that does not look for opposites."""
-    assert parse("i > 1 AND i <= 1", CARD).text == "FALSE"
-    kept = {key: test._replace(subject=str(key)) for key, test in parser._KNOWN.items()}
-    with mock.patch.object(parser, "_KNOWN", kept):
-        assert parse("i > 1 AND i <= 1", CARD).text != "FALSE"
+    card = Card(CARD.columns, CARD.rows)
+    assert parse("i > 1 AND i <= 1", card).text == "FALSE"
+    card.kept_tests.update({text: test._replace(subject=text) for text, test in card.kept_tests.items()})
+    assert parse("i > 1 AND i <= 1", card).text != "FALSE"
 
 
 def test_tests_are_kept_for_one_card_only():
@@ -338,11 +338,12 @@ def test_tests_are_kept_for_one_card_only():
 
 
 def test_no_more_tests_are_kept_than_the_cap():
-    with mock.patch.object(parser, "_KNOWN", {}), mock.patch.object(parser, "_MOST_KNOWN", 5):
+    card = Card(CARD.columns, CARD.rows)
+    with mock.patch.object(parser, "_MOST_KEPT", 5):
         for value in range(40):
             text = f"i > {value} AND x < {value}"
-            assert parse(text, CARD) == parse_by_sqlglot(text, CARD)
-        assert len(parser._KNOWN) <= 5
+            assert parse(text, card) == parse_by_sqlglot(text, card)
+        assert len(card.kept_tests) <= 5
 
 
 def test_what_a_subclass_of_text_says_of_itself_is_not_asked():

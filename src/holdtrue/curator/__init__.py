@@ -4,34 +4,31 @@ plan → charge → measure → draw → respond. The charge is durable before a
 sees what it measured; *respond* sees only the drawn value; the answer is stored before it leaves.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
 from holdtrue.curator.answer_index import AnswerIndex
-from holdtrue.curator.answered_facts import AnsweredFacts
 from holdtrue.curator.budget import Allowance, Budget, Preview, allowance_of, budget_of, preview_of
-from holdtrue.curator.frame import Frame
 from holdtrue.curator.history import Line, find_released, history_of
-from holdtrue.curator.models import Model, Models
-from holdtrue.curator.opening import open_all
+from holdtrue.curator.opening import enter_curator, open_all
 from holdtrue.curator.pairs import PairVerbs
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, text_among, truth
-from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.entries import check_text, read_charge
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
-from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
 from holdtrue.records import (
+    MOST_PEOPLE,
     Answer,
     Choice,
     Deduction,
@@ -46,21 +43,22 @@ from holdtrue.records import (
     Synthetic,
     Table,
 )
-from holdtrue.reports import html_report
 from holdtrue.requests import Basis, By, Cut, Terms
 from holdtrue.verbs import asking, selecting
-from holdtrue.verbs.deducing import is_within, plan_free
-from holdtrue.verbs.distilling import Student, teach_student
-from holdtrue.verbs.evaluating import evaluate, judge_released, plan_evaluation
-from holdtrue.verbs.fitting import FitMethod, fit, plan_fit, read_facts
-from holdtrue.verbs.keeping import choose_release, plan_keeping
-from holdtrue.verbs.learning import LearningTask
-from holdtrue.verbs.marginals import MarginalOptions, Sets, release_marginals
-from holdtrue.verbs.means import Keys, average, average_query
-from holdtrue.verbs.predicting import Method, ModelSummary, predict, predictions_left, summarize_models
-from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
-from holdtrue.verbs.tables import Point, make_bins, tabulate
-from holdtrue.verbs.watching import QueryWatch
+
+if TYPE_CHECKING:
+    from holdtrue.curator.answered_facts import AnsweredFacts
+    from holdtrue.curator.frame import Frame
+    from holdtrue.curator.models import Model, Models
+    from holdtrue.hypotheses.classes import HypothesisClass
+    from holdtrue.planning.quantiles import QuantilePrice
+    from holdtrue.verbs.distilling import Student
+    from holdtrue.verbs.fitting import FitMethod
+    from holdtrue.verbs.marginals import Sets
+    from holdtrue.verbs.means import Keys
+    from holdtrue.verbs.predicting import Method, ModelSummary
+    from holdtrue.verbs.tables import Point
+    from holdtrue.verbs.watching import QueryWatch
 
 __all__ = ["Curator"]
 
@@ -121,11 +119,35 @@ class Curator(PairVerbs):
         self.pipeline = Pipeline(
             plan=opened.plan, ledger=opened.ledger, engine=opened.engine, analyst=analyst, progress=progress
         )
+        enter_curator(self.pipeline)
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.QuestionRule.from_plan(self.plan, card=self.card)
         self._watches: dict[str, QueryWatch] = {}
-        self._facts = AnsweredFacts(self.pipeline.ledger, plan=self.plan, card=self.card, parse=self.pipeline.parse)
-        self._models = Models(self.pipeline, store=store_beside(ledger, "models"))
+        self._place = ledger
+        self._making = threading.Lock()
+        self._answered: AnsweredFacts | None = None
+        self._kept: Models | None = None
+
+    # What most processes never ask for is loaded when it is: the first answer of a process waits for nothing else.
+    @property
+    def _facts(self) -> "AnsweredFacts":
+        from holdtrue.curator.answered_facts import AnsweredFacts
+
+        with self._making:
+            if self._answered is None:
+                self._answered = AnsweredFacts(
+                    self.pipeline.ledger, plan=self.plan, card=self.card, parse=self.pipeline.parse
+                )
+            return self._answered
+
+    @property
+    def _models(self) -> "Models":
+        from holdtrue.curator.models import Models
+
+        with self._making:
+            if self._kept is None:
+                self._kept = Models(self.pipeline, store=store_beside(self._place, "models"))
+            return self._kept
 
     @overload
     def ask(
@@ -151,7 +173,14 @@ class Curator(PairVerbs):
     ) -> Answer: ...
     @overload
     def ask(
-        self, queries: str, *, by: By, keys: Keys | None = None, key: str | None = None, analyst: str | None = None
+        self,
+        queries: str,
+        *,
+        by: By,
+        keys: "Keys | None" = None,
+        questions: int | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
     ) -> Means: ...
     def ask(  # noqa: PLR0913 - one request, and who makes it
         self,
@@ -160,7 +189,8 @@ class Curator(PairVerbs):
         values: object = None,
         name: str | None = None,
         by: By | None = None,
-        keys: Keys | None = None,
+        keys: "Keys | None" = None,
+        questions: int | None = None,
         deduce: Literal["first"] | None = None,
         key: str | None = None,
         analyst: str | None = None,
@@ -174,17 +204,19 @@ class Curator(PairVerbs):
 
         ``by`` names columns whose cells are groups, as :meth:`table` takes them, with their labels in ``keys`` where the
         card has none: the share of one question within each group and each group's own share, for the price of two to five
-        questions whatever the number of groups.
+        questions whatever the number of groups, or ``questions`` of them.
 
-        With ``deduce="first"`` a question whose answer follows from earlier ones, within the plan's alpha, costs nothing:
-        see :meth:`deduce`. Its ``deduced`` names the entries it follows from.
+        With ``deduce="first"`` a question costs nothing whose answer follows from earlier ones within the plan's alpha, or
+        that a released table has as a cell or declared sum: see :meth:`deduce`. Its ``deduced`` names the entries.
         """
         if deduce is not None:
             text_among("deduce", deduce, ("first",))
-        if deduce is not None and (queries is None or by is not None or keys is not None):
+        grouped = by is not None or keys is not None or questions is not None
+        if deduce is not None and (queries is None or grouped):
             raise InvalidParameter.saying("deduce", "give deduce='first' with questions in text only")
-        if by is not None or keys is not None:
-            return self._ask_by(queries, by, values=values, name=name, keys=keys, key=key, analyst=analyst)
+        if grouped:
+            given: dict[str, Any] = {"keys": keys, "questions": questions, "key": key, "analyst": analyst}
+            return self._ask_by(queries, by, values=values, name=name, **given)
         if (queries is None) == (values is None) or (values is None and name is not None):
             raise InvalidParameter.saying("queries", "give either queries or values; name= goes only with values")
         if values is not None:
@@ -192,14 +224,16 @@ class Curator(PairVerbs):
             return self._asking.ask_values(self.pipeline, values, known_as=known_as, key=key, analyst=analyst)
         texts = asking.read_texts(queries)
         if deduce is not None:
-            free = self.ask_free(texts, key=key, analyst=analyst)
+            free = self.ask_free(texts, key=key, analyst=analyst, seen_by=analyst)
             return free[0] if isinstance(queries, str) else Listing(free, names=texts)
         found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
         return found[0] if isinstance(queries, str) else Listing(found, names=texts)  # type: ignore[return-value,arg-type]  # responses to questions
 
     def _ask_by(self, query: object, by: By | None, *, values: object, name: str | None, **given: Any) -> Means:  # noqa: ANN401
+        from holdtrue.verbs.means import average_query
+
         if by is None or values is not None or name is not None:
-            raise InvalidParameter.saying("by", "give by= with one question in text; keys= goes only with by=")
+            raise InvalidParameter.saying("by", "give by= with one question in text; keys= and questions= go only with by=")
         self.pipeline.check_open()
         return average_query(self.pipeline, query, by=by, **given)
 
@@ -207,18 +241,22 @@ class Curator(PairVerbs):
         """Return the request of one or more questions, to be submitted to the pipeline."""
         return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
 
-    def ask_free(self, texts: Sequence[str], *, key: str | None, analyst: str | None) -> list[Answer]:
-        """Return answers to questions that are deduced first, from what the analyst may see, and asked otherwise."""
+    def ask_free(
+        self, texts: Sequence[str], *, key: str | None, analyst: str | None, seen_by: str | None, paying: bool = True
+    ) -> list[Answer]:
+        """Return answers to questions that are deduced first, from what ``seen_by`` may see, and asked otherwise.
+
+        Without ``paying`` nothing is asked: RefusedError where one neither follows within the plan's alpha nor was asked.
+        """
+        from holdtrue.verbs.deducing import is_within, plan_free
+
         if not texts:
             return []
-        return self.pipeline.run(self._ask_free_job(texts, key=key, analyst=analyst))  # type: ignore[return-value]  # answers
-
-    def _ask_free_job(self, texts: Sequence[str], *, key: str | None, analyst: str | None) -> Job:
         queries = [self.pipeline.parse(text) for text in texts]
         with self.pipeline.lock_index() as index:
             stands: dict[str, int] = {"draws": index.draws, "spent": index.spent}
             missing = {query.digest: query for query in queries if not index.has(asking.part_of(query))}
-        known = {digest: self._facts.deduce(query, analyst=analyst) for digest, query in missing.items()}
+        known = {digest: self._facts.deduce(query, analyst=seen_by) for digest, query in missing.items()}
         within = {digest: found for digest, found in known.items() if is_within(self.plan, found, **stands)}
         before = None if key is None else self.pipeline.ledger.find(request_id=check_text("key", key))
         if before is not None and before.kind == "charge":
@@ -229,7 +267,8 @@ class Curator(PairVerbs):
                 for digest, found in known.items()
                 if not found.inconsistent and asking.part_of(missing[digest]) not in paid
             }
-        return Job(partial(plan_free, self._asking, queries, within, key), key, analyst)
+        job = Job(partial(plan_free, self._asking, queries, within, key, paying=paying), key, analyst)
+        return self.pipeline.run(job)  # type: ignore[return-value]  # answers
 
     def deduce(self, query: str, *, analyst: str | None = None) -> Deduction:
         """Return the interval that follows from everything answered so far. Free; no row is read and nothing is recorded.
@@ -249,6 +288,8 @@ class Curator(PairVerbs):
         keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
         margins: bool = False,
         ranges: bool = False,
+        rollups: Sequence[Sequence[Label]] = (),
+        questions: int | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Table:
@@ -257,19 +298,24 @@ class Curator(PairVerbs):
         ``columns`` are columns whose labels are public (on the card, or ``keys``), yes-or-no columns, or numbers and
         dates cut at public points: ``ht.cut("age", [18, 65])``. Rows in none of the cells, missing values included, are in
         one further cell. ``where`` restricts the table to rows that meet a condition; shares are of all rows all the same.
-        ``margins`` (sums over all labels of some columns) and ``ranges`` (neighbouring cells of one column) declare unions
-        of cells, which :meth:`~holdtrue.records.Table.union` then gives with the noise of their sum.
+        ``margins`` (sums over all labels of some columns), ``ranges`` (neighbouring cells of one column) and ``rollups``
+        (lists of labels of one column, such as the counties of each region) declare unions of cells, which
+        :meth:`~holdtrue.records.Table.union` then gives with the noise of their sum. ``questions`` is a price of your own,
+        two or more: noise is what it pays for, and cells may be wider or narrower than the plan's alpha.
 
         Guarantee: as for :meth:`ask`, every cell within the plan's alpha, at once with all other answers (U1, S1).
         Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
         """
+        from holdtrue.verbs.tables import tabulate
+
         self.pipeline.check_open()
-        given: dict[str, Any] = {"margins": margins, "ranges": ranges, "key": key, "analyst": analyst}
+        given: dict[str, Any] = {"margins": margins, "ranges": ranges, "rollups": rollups, "questions": questions}
+        given |= {"key": key, "analyst": analyst}
         return tabulate(self.pipeline, columns, where=where, keys=keys, **given)
 
     def marginals(  # noqa: PLR0913 - one request, and who makes it
         self,
-        sets: Sets,
+        sets: "Sets",
         *,
         columns: Sequence[str | Cut] | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
@@ -293,15 +339,11 @@ class Curator(PairVerbs):
         more cells than fit; RefusedError for a workload about tables that were released before; BudgetExceeded with
         nothing spent.
         """
+        from holdtrue.verbs.marginals import release_marginals
+
         self.pipeline.check_open()
-        given: MarginalOptions = {
-            "columns": columns,
-            "keys": keys,
-            "margins": margins,
-            "questions": questions,
-            "workload": workload,
-        }
-        return release_marginals(self.pipeline, sets, **given, key=key, analyst=analyst)
+        given: dict[str, Any] = {"columns": columns, "keys": keys, "margins": margins, "questions": questions}
+        return release_marginals(self.pipeline, sets, **given, workload=workload, key=key, analyst=analyst)
 
     def synthesize(
         self,
@@ -327,8 +369,8 @@ class Curator(PairVerbs):
         self,
         column: str,
         *,
-        low: Point,
-        high: Point,
+        low: "Point",
+        high: "Point",
         bins: int | str = 20,
         where: str | None = None,
         key: str | None = None,
@@ -338,6 +380,8 @@ class Curator(PairVerbs):
 
         Between two dates ``bins`` may be "month", "quarter" or "year".
         """
+        from holdtrue.verbs.tables import make_bins
+
         binned = make_bins(column, low=low, high=high, bins=bins, plan=self.plan)
         return self.table(binned, where=where, key=key, analyst=analyst)
 
@@ -349,7 +393,8 @@ class Curator(PairVerbs):
         high: Number | None = None,
         where: str | None = None,
         by: By | None = None,
-        keys: Keys | None = None,
+        keys: "Keys | None" = None,
+        questions: int | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Means:
@@ -359,12 +404,16 @@ class Curator(PairVerbs):
         are public, and the narrower they are, the narrower is the interval. The response says which share of the rows lies
         outside. A mean is over the rows that have a value and meet ``where``. ``by`` takes what :meth:`table` takes: columns
         with public labels (on the card, or ``keys``), yes-or-no columns, or ``ht.cut("age", [18, 65])``; one or a list.
+        ``questions`` is a price of your own, as for :meth:`table`.
 
         Guarantee: as for :meth:`ask`, every number of the response at once with all other answers (U1, U2, S1).
         Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
         """
+        from holdtrue.verbs.means import average
+
         self.pipeline.check_open()
-        given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "key": key, "analyst": analyst}
+        given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "questions": questions}
+        given |= {"key": key, "analyst": analyst}
         return average(self.pipeline, column, low=low, high=high, **given)
 
     def sum(  # noqa: PLR0913 - one request, and who makes it
@@ -375,8 +424,9 @@ class Curator(PairVerbs):
         high: Number | None = None,
         where: str | None = None,
         by: By | None = None,
-        keys: Keys | None = None,
+        keys: "Keys | None" = None,
         population: int | None = None,
+        questions: int | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Means:
@@ -385,8 +435,9 @@ class Curator(PairVerbs):
         It is the same release as the mean, so that whoever asked for one has the other for nothing. A sum over these rows
         has an interval for these rows; ``per_head`` has the sum divided by all rows, with an interval for the population.
         """
-        size = None if population is None else count("population", population, most=10**12)
-        given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "key": key, "analyst": analyst}
+        size = None if population is None else count("population", population, most=MOST_PEOPLE)
+        given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "questions": questions}
+        given |= {"key": key, "analyst": analyst}
         return self.mean(column, low=low, high=high, **given).total(size)
 
     def quantile(  # noqa: PLR0913 - one request, and who makes it
@@ -420,6 +471,8 @@ class Curator(PairVerbs):
         (``complete`` is False).
         Failure: BudgetExceeded where the first question cannot be paid for, with nothing spent.
         """
+        from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
+
         self.pipeline.check_open()
         given: dict[str, Any] = {
             "low": low,
@@ -450,15 +503,8 @@ class Curator(PairVerbs):
         analyst: str | None = None,
     ) -> Quantiles:
         """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
-        given: dict[str, Any] = {
-            "low": low,
-            "high": high,
-            "step": step,
-            "where": where,
-            "method": method,
-            "epsilon": epsilon,
-        }
-        return self.quantile(column, 0.5, key=key, analyst=analyst, **given)
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        return self.quantile(column, 0.5, epsilon=epsilon, key=key, analyst=analyst, **given)
 
     def preview_quantile(  # noqa: PLR0913 - one request
         self,
@@ -471,8 +517,10 @@ class Curator(PairVerbs):
         where: str | None = None,
         method: str | None = None,
         epsilon: Number | None = None,
-    ) -> QuantilePrice:
+    ) -> "QuantilePrice":
         """Return the most that quantiles can cost: how many questions, and what they cost. Free; no row is read."""
+        from holdtrue.verbs.quantiles import read_task
+
         self.pipeline.check_open()
         given: dict[str, Any] = {
             "low": low,
@@ -484,11 +532,13 @@ class Curator(PairVerbs):
         }
         return read_task(self.pipeline, column, levels, **given).preview(self.pipeline, left=self.budget.asks)
 
-    def frame(self) -> Frame:
+    def frame(self) -> "Frame":
         """Return the rows as a frame that reads like pandas and writes requests: ``df[df.age > 65].income.median(...)``.
 
         Free; it builds the same requests as the verbs, and nothing else.
         """
+        from holdtrue.curator.frame import Frame
+
         self.pipeline.check_open()
         return Frame(self)
 
@@ -511,7 +561,7 @@ class Curator(PairVerbs):
 
         ``scores`` are whole numbers or fractions, by name or as one list or array, and ``sensitivity`` declares the most
         that one row moves any of them (B2): 1 unless given. That is assumed, not checked, unless the scores' kind refutes
-        it. ``weights`` are the base measure, a public number above 0 for each candidate. Several are chosen one after the
+        it. ``weights`` are the base measure, a public number for each candidate, not all 0. Several are chosen one after the
         other among those left; an ``epsilon`` is that of all. Without one it takes an equal share of what the plan reserved
         for other verbs than ask. Queries asked before are known by their text. Scores are private: they are a new request
         each time, unless ``name``, a public name of theirs, was used before with these terms.
@@ -537,7 +587,7 @@ class Curator(PairVerbs):
         epsilon: Number | None = None,
         name: str | None = None,
         analyst: str | None = None,
-    ) -> QueryWatch:
+    ) -> "QueryWatch":
         """Return a watch: its ``ask(query)`` says whether a share of the rows is above a threshold, until it fires.
 
         Silence costs nothing more than the run, which is paid for when its first question is asked; after an alarm the next
@@ -545,6 +595,8 @@ class Curator(PairVerbs):
         Without an epsilon all runs together take an equal share of the reserve. Making a watch is free; one of the same
         terms is the same watch, and ``name`` makes it another one.
         """
+        from holdtrue.verbs.watching import QueryWatch
+
         self.pipeline.check_open()
         made = QueryWatch(
             self.pipeline,
@@ -560,7 +612,7 @@ class Curator(PairVerbs):
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,
-        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        hypotheses: "HypothesisClass | Sequence[HypothesisClass]",
         *,
         target: str,
         features: Sequence[str] | None = None,
@@ -590,14 +642,16 @@ class Curator(PairVerbs):
         each row in its order: an error counts as often as its row weighs, one row moves a count by the largest of them, and
         noise is as much larger. Of weighted errors, and of predictions by position, only these rows are spoken of.
         """
+        from holdtrue.verbs.learning import LearningTask
+
         self.pipeline.check_open()
         what: dict[str, Any] = {"features": features, "weights": weights, "row_weights": row_weights}
         task = LearningTask.of(self.pipeline, hypotheses, target=target, **what)
-        if check and task.goal is not None:
+        if truth("check", check) and task.goal is not None:
             raise InvalidParameter.saying("check", "leave out check: it is for questions about rows that count alike")
         given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway, "assuming": assuming}
         found = task.learn(key=key, analyst=analyst, **given)
-        return task.check_pick(found, self._asking, analyst=analyst) if truth("check", check) else found
+        return task.check_pick(found, self._asking, analyst=analyst) if check else found
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
@@ -612,10 +666,10 @@ class Curator(PairVerbs):
         key: str | None = None,
         order: Literal["fixed"] | None = None,
         held_out: Number | None = None,
-        hypotheses: HypothesisClass | Sequence[HypothesisClass] | None = None,
+        hypotheses: "HypothesisClass | Sequence[HypothesisClass] | None" = None,
         assuming: Literal["realizable"] | None = None,
         replace: bool = False,
-    ) -> Model:
+    ) -> "Model":
         """Train copies of an estimator on disjoint parts of the rows and keep them under a name; releases nothing.
 
         ``target`` is a column whose labels are public (on the card, or ``labels``), a yes-or-no question, or a number with
@@ -659,7 +713,7 @@ class Curator(PairVerbs):
         mu: Number | None = None,
         epsilon: Number | None = None,
         release: Literal["once", "each"] | None = None,
-        method: FitMethod = "minimiser",
+        method: "FitMethod" = "minimiser",
         basis: Basis | None = None,
         radius: Number = 1,
         strength: Number | None = None,
@@ -668,7 +722,7 @@ class Curator(PairVerbs):
         replace: bool = False,
         key: str | None = None,
         analyst: str | None = None,
-    ) -> FittedModel | Model:
+    ) -> "FittedModel | Model":
         """Fit a model that one row changes very little, and publish its weights with noise, for one charge.
 
         ``kind`` is "ridge", "huber" or "squared-clipped" for a number with public bounds, "logistic" or "hinge" for a target
@@ -688,6 +742,9 @@ class Curator(PairVerbs):
         asked before. Failure: NotCertified for a feature without bounds, for a gamma that nobody vouches for, and on a
         cluster; BudgetExceeded with nothing spent.
         """
+        from holdtrue.verbs.fitting import fit, plan_fit, read_facts
+        from holdtrue.verbs.keeping import choose_release, plan_keeping
+
         self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "bounds": bounds, "labels": labels}
         public = read_facts(self.pipeline, name, kind, **facts)
@@ -707,7 +764,7 @@ class Curator(PairVerbs):
         *,
         epsilon: Number | None = None,
         mu: Number | None = None,
-        method: Method = "soft-majority",
+        method: "Method" = "soft-majority",
         screen: Number | None = None,
         key: str | None = None,
         analyst: str | None = None,
@@ -719,6 +776,8 @@ class Curator(PairVerbs):
         ledger and costs nothing. ``screen`` answers only where that share of the parts agrees, about. The request is priced
         whole: BudgetExceeded means that nothing was spent.
         """
+        from holdtrue.verbs.predicting import predict
+
         self.pipeline.check_open()
         model = self._models.find_model(name)
         given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": method, "screen": screen}
@@ -728,7 +787,7 @@ class Curator(PairVerbs):
 
     def evaluate(  # noqa: PLR0913 - one request, and who makes it
         self,
-        model: str | Student | Hypothesis | FittedModel | int,
+        model: "str | Student | Hypothesis | FittedModel | int",
         *,
         at_most: Number | Sequence[Number] | None = None,
         epsilon: Number | None = None,
@@ -742,14 +801,20 @@ class Curator(PairVerbs):
         The name of a model: whether its predictions at ``epsilon`` err at most as often as asked. Several levels that fall,
         such as ``at_most=[0.3, 0.25, 0.2]``, are tried in order until one is refused; each costs ``mu`` squared, whether it
         is reached or not. Needs a model that was trained with ``held_out``. A student, a learned hypothesis, a published
-        model, or the entry of one of the latter: one question about its errors on all rows, with an interval.
+        model, or the entry of one of the latter: one question about its errors on all rows, with an interval. The error of
+        numbers is their mean distance from the truth, in the target's units, both within its public range.
 
-        Guarantee (V4.4): mu-GDP for each level; "certified" is wrong with probability at most ``beta``, the plan's unless
-        given. As the first charge of a ledger the bound is Chernoff's; later ones rest on the transfer theorem, since models
-        and levels may have been chosen after answers. Rows held out after answers, by a rule that no earlier model had, get
-        none. The interval of what was released is T6's at three pairs (V4.2); each evaluation holds by itself. Failure:
-        PreconditionError without held-out rows, InvalidParameter for what this ledger did not release, nothing spent.
+        Guarantee (V4.4): mu-GDP for each level, or Laplace noise for an equal share of a reserve that is not in mu squared;
+        "certified" is wrong with probability at most ``beta``, the plan's unless given. As the first charge of a ledger the
+        bound is Chernoff's; later ones rest on the transfer theorem, since models and levels may have been chosen after
+        answers. Rows held out after answers, by a rule that no earlier model had, get none. Where a key decided which rows
+        are held out, no two rows may share one. The interval of what was released is T6's at three pairs (V4.2); each
+        evaluation holds by itself. A student must label each row by itself. Failure: PreconditionError without held-out
+        rows, InvalidParameter for what this ledger did not release, nothing spent.
         """
+        from holdtrue.verbs.distilling import Student
+        from holdtrue.verbs.evaluating import evaluate, judge_released, plan_evaluation
+
         self.pipeline.check_open()
         if isinstance(model, str):
             given: dict[str, Any] = {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}
@@ -757,7 +822,7 @@ class Curator(PairVerbs):
             return evaluate(task, key=key, analyst=analyst)
         if at_most is not None or epsilon is not None or mu is not None:
             raise InvalidParameter.saying("at_most", "leave out at_most, epsilon and mu: the error itself is one question")
-        released, target = (model, "") if isinstance(model, Student) else find_released(self.pipeline.ledger, model)
+        released, target = find_released(self.pipeline.ledger, model, student=isinstance(model, Student))
         question = judge_released(self.pipeline, self._asking, released, target=target, beta=beta)
         return evaluate(question, key=key, analyst=analyst)
 
@@ -773,13 +838,15 @@ class Curator(PairVerbs):
         mu: Number | None = None,
         screen: Number | None = None,
         analyst: str | None = None,
-    ) -> Student:
+    ) -> "Student":
         """Spend budget on labels for public rows, teach a student with them, and predict by it at no further cost.
 
         Buys ``labels`` of them one by one (all unless given), clear ones only with a ``screen``; or gathers the public rows
         into ``groups`` of like ones and buys one label for each group at the price of one row, which goes far further. All
         of them are priced before the first is drawn: BudgetExceeded means that nothing was spent.
         """
+        from holdtrue.verbs.distilling import teach_student
+
         self.pipeline.check_open()
         model = self._models.find_model(name)
         given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "mu": mu, "screen": screen}
@@ -787,13 +854,17 @@ class Curator(PairVerbs):
 
     def predictions_left(self, name: str | None = None, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
         """Return how many predictions of a model (without a name, of the dearest one) the budget still pays for."""
+        from holdtrue.verbs.predicting import predictions_left
+
         self.pipeline.check_open()
         models = self._models.held if name is None else [self._models.find_model(name)]
         return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
 
     @property
-    def models(self) -> list[ModelSummary]:
+    def models(self) -> "Listing[ModelSummary]":
         """Return what every model reads, says and costs, in the order of names. Free, and public."""
+        from holdtrue.verbs.predicting import summarize_models
+
         self.pipeline.check_open()
         return summarize_models(self.pipeline, self._models.list_models())
 
@@ -849,13 +920,15 @@ class Curator(PairVerbs):
         self.pipeline.check_open()
         return self.pipeline.ledger
 
-    def model(self, name: str) -> Model:
+    def model(self, name: str) -> "Model":
         """Return what was trained under a name."""
         self.pipeline.check_open()
         return self._models.find_model(name)
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page: plan, budget, questions, answers, receipts."""
+        from holdtrue.reports import html_report
+
         columns = self.card.list_columns()
         page = html_report(
             title="Holdtrue",
@@ -882,7 +955,12 @@ class Curator(PairVerbs):
     def close(self) -> None:
         """Close data and ledger; nothing is lost."""
         self.pipeline.close()
-        self._models.close()
+        if self._kept is not None:
+            self._kept.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the curator itself: an estimator that holds it keeps its ledger when scikit-learn clones it."""
+        return self
 
     def __enter__(self) -> Self:
         return self

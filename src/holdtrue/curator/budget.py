@@ -1,7 +1,5 @@
 """What is left, and what a request would cost: public numbers, free to look at."""
 
-from typing import Any
-
 from msgspec import Struct
 
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
@@ -9,15 +7,16 @@ from holdtrue.accounting.purses import Purse
 from holdtrue.exact import Number, amount, probability, round_down
 from holdtrue.planning.methods import SIDES, Side
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.queries.cards import Card
-from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Deduction, Interval, html_table, make_frame, text_table
+from holdtrue.queries.cards import Card, Column
+from holdtrue.queries.syntax_tree import Query, list_compared
+from holdtrue.records import Deduction, FactTable, Interval, html_table, text_table
 from holdtrue.verbs.asking import refuse_own_units
 
 __all__ = ["Allowance", "Budget", "Preview", "allowance_of", "budget_of", "preview_of"]
 
 
 CLAMPED = "the mean of a number; values below 0 count as 0, above 1 as 1"
+_LISTED = 20
 _FILTERS: dict[str, type[Filter]] = {kind.currency: kind for kind in (GaussianFilter, ZeroConcentratedFilter, PureFilter)}
 
 
@@ -33,7 +32,7 @@ class Allowance(Struct, frozen=True):
         return f"{self.left:,} of the {self.asks:,} questions that {self.analyst} may ask are left"
 
 
-class Budget(Struct, frozen=True, omit_defaults=True):
+class Budget(FactTable, Struct, frozen=True, omit_defaults=True):
     """What the ledger may spend in all, has spent, and has left, in its unit; over all analysts.
 
     ``asks`` is how many questions of the plan are left, ``reserve`` what other verbs may still spend, ``cap_units`` the cap
@@ -74,9 +73,6 @@ class Budget(Struct, frozen=True, omit_defaults=True):
         """Return in what the reserve is counted."""
         return self.unit if self.purse is None else self.purse.currency
 
-    def __str__(self) -> str:
-        return "; ".join(f"{name}: {value}" for name, value in self.list_facts().items())
-
     def list_facts(self) -> dict[str, str]:
         """Return the budget in words: in questions and percent, then in the ledger's unit."""
         share, kept = (each / self.cap if self.cap else 0.0 for each in (self.left, self.reserve))
@@ -88,15 +84,6 @@ class Budget(Struct, frozen=True, omit_defaults=True):
             "budget left": f"{share:.1%}, {within if self.purse is None else beside}",
             f"in {self.unit}": f"{self.left:.4g} of {self.cap:.4g}",
         } | own
-
-    def _repr_html_(self) -> str:
-        return html_table(self.list_facts())
-
-    def to_frame(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return the budget as a pandas data frame of one row."""
-        return make_frame(
-            [{name: getattr(self, name) for name in self.__struct_fields__ if name not in ("allowance", "purse")}]
-        )
 
 
 def allowance_of(plan: AnyPlan, analyst: str, *, allowance: int, spent: int, left: int) -> Allowance | None:
@@ -125,13 +112,14 @@ def budget_of(  # noqa: PLR0913 - what is public about one ledger
     )
 
 
-class Preview(Struct, frozen=True, omit_defaults=True):
+class Preview(FactTable, Struct, frozen=True, omit_defaults=True):
     """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows.
 
     ``alpha`` is how far the population's ends are from the answer at most: both, or the one that ``side`` says (S6).
     ``population`` says whom they are about where rows belong to units (U4). ``follows`` is what follows from earlier answers
-    already, free (U7); None where nothing does. ``note`` says what a number is asked for. ``asks`` is how many questions are
-    left to all, ``allowance`` what is left to whoever asks, None without a limit of their own.
+    already, free (U7), None where nothing does; ``answered`` says that a table or an answer was about this very question.
+    ``note`` says what a number is asked for, and which words are no public label of their column. ``asks`` is how many
+    questions are left to all, ``allowance`` what is left to whoever asks, None without a limit of their own.
     """
 
     text: str
@@ -146,12 +134,19 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     note: str | None = None
     asks: int | None = None
     allowance: Allowance | None = None
+    answered: bool = False
 
     @property
     def fits(self) -> bool:
         """Return whether the budget, and the allowance of whoever asks, pay for it."""
         own = self.allowance is None or self.allowance.left > 0
         return self.repeated or not self.cost or (own and self.asks != 0)
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether ``ask(..., deduce="first")`` takes what follows: as close as an answer would be, or in a table."""
+        wide = self.sample_alpha if self.alpha is None else self.alpha
+        return self.follows is not None and (self.answered or self.follows.width / 2 <= wide)
 
     @property
     def width(self) -> str:
@@ -169,27 +164,44 @@ class Preview(Struct, frozen=True, omit_defaults=True):
         none = "no interval: rows not declared independent draws"
         wide = none if self.alpha is None else self.width.removeprefix("population ")
         facts = {"population": wide, "these rows": f"within {self.sample_alpha:.4g}"}
+        if not self.cost and not self.repeated:
+            facts = {"width": "none: exact"}
         if self.repeated:
             facts["cost"] = "nothing: asked before"
         elif not self.cost:
             facts["cost"] = "nothing: it reads no column"
         else:
-            facts["cost"] = f"1 question ({self.cost:.3g})" + ("" if self.asks is None else f"; {self.asks:,} left")
+            facts["cost"] = "1 question" + ("" if self.asks is None else f"; {self.asks:,} left")
         if self.allowance is not None:
             facts["allowance"] = str(self.allowance)
-        if self.follows is not None:
+        if self.follows is not None and self.follows.width < 1:
+            far = "" if self.is_told else ", though further off than an answer"
             facts["follows"] = (
-                f"{self.follows.low:.4g} to {self.follows.high:.4g}: already follows from earlier answers, free"
+                f"{self.follows.low:.4g} to {self.follows.high:.4g}: already follows from earlier answers, free{far}"
             )
         return facts if self.note is None else facts | {"note": self.note}
 
     def _repr_html_(self) -> str:
-        return html_table(self.list_facts(), title=self.text)
+        return html_table(self.list_facts().items(), title=self.text)
 
-    def to_frame(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return the preview as a pandas data frame of one row."""
-        kept = ("text", "cost", "alpha", "sample_alpha", "repeated", "asks")
-        return make_frame([{name: getattr(self, name) for name in kept}])
+
+def explain_labels(query: Query, card: Card) -> list[str]:
+    """Return a sentence for each column that a query compares with words that are none of its public labels.
+
+    It is asked as it stands: rows may hold what the card does not list. Nothing but query and card is read.
+    """
+    wrong: dict[Column, set[str]] = {}
+    for table, name, value in list_compared(query.tree):
+        column = (card if table is None else card.find_table(table).card).column(name)
+        if column.labels is not None and value not in column.labels:
+            wrong.setdefault(column, set()).add(repr(value))
+    return [_say_labels(column, sorted(values)) for column, values in wrong.items()]
+
+
+def _say_labels(column: Column, values: list[str]) -> str:
+    labels = column.labels or ()
+    public = ", ".join(map(repr, labels[:_LISTED])) + (f" and {len(labels) - _LISTED:,} more" if labels[_LISTED:] else "")
+    return f"{', '.join(values[:_LISTED])}: no public label of {column.name}, whose labels are {public}"
 
 
 def preview_of(  # noqa: PLR0913 - what is public about one question
@@ -220,7 +232,8 @@ def preview_of(  # noqa: PLR0913 - what is public about one question
         side=plan.side,
         population=card.population,
         follows=found.interval or found.sample_interval if found is not None and found.sources else None,
-        note=None if query.boolean else CLAMPED,
+        note="; ".join(([] if query.boolean else [CLAMPED]) + explain_labels(query, card)) or None,
         asks=asks,
         allowance=allowance,
+        answered=found is not None and found.answered is True,
     )

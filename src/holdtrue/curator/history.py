@@ -21,7 +21,10 @@ _MOST_READ = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One charge: who asked what and when, what it cost, and what came back (empty where it was never answered)."""
+    """One charge: who asked what and when, what it cost, and what came back.
+
+    ``responses`` are empty where it was never answered, and where what was drawn is in the ``estimator`` that asked.
+    """
 
     entry: int
     time: datetime
@@ -32,6 +35,7 @@ class Line:
     spent: float
     digest: str
     responses: tuple[Response, ...]
+    estimator: str = ""
 
     def list_values(self) -> dict[str, Any]:
         """Return what a table of the history has in its row."""
@@ -41,7 +45,9 @@ class Line:
     @property
     def told(self) -> str:
         """Return what came back, in a few words."""
-        return "; ".join(response.brief for response in self.responses) or "not answered"
+        said = "; ".join(response.brief for response in self.responses)
+        free = "a search began" if self.verb == "quantile" else "asked before"
+        return said or (f"kept by {self.estimator}" if self.estimator else "not answered" if self.cost else free)
 
     def __str__(self) -> str:
         when = f"{self.entry:>5}  {self.time:%Y-%m-%d %H:%M}  {self.analyst}"
@@ -101,16 +107,18 @@ def _find_responses(ledger: Ledger, entry: Entry, answered: Mapping[int, str]) -
 
 
 def _make_line(entry: Entry, responses: tuple[Response, ...]) -> Line:
+    request = read_charge(entry).request
     return Line(
         entry=entry.number,
         time=datetime.fromtimestamp(entry.time, tz=UTC),
         analyst=entry.analyst or "",
         verb=entry.verb,
-        request=_format_request(read_charge(entry).request),
+        request=_format_request(request),
         cost=amount(entry.cost),
         spent=amount(entry.spent),
         digest=entry.digest,
         responses=responses,
+        estimator=str(request.get("estimator", "")),
     )
 
 
@@ -158,17 +166,21 @@ def _format_points(points: object) -> str:
     return first if len(listed) <= 1 else f"{first} and {len(listed) - 1:,} more"
 
 
-def find_released(ledger: Ledger, what: object) -> tuple[Hypothesis | FittedModel, str]:
-    """Return a rule or model that a ledger released, by itself or by the number of its entry, and what it predicts.
+def find_released(ledger: Ledger, what: Any, *, student: bool = False) -> tuple[Any, str]:  # noqa: ANN401 - or its entry
+    """Return what a ledger released, a student or a rule or model or the number of its entry, and what it predicts.
 
-    Failure: InvalidParameter for anything else.
+    Failure: InvalidParameter for anything else, such as what another ledger paid for.
     """
-    given = what if isinstance(what, (Hypothesis, FittedModel)) else None
+    given = what if student or isinstance(what, (Hypothesis, FittedModel)) else None
     number = what if given is None else given.certificate.entry
     entry = ledger.entries(number, number + 1)[0] if type(number) is int and 0 < number <= ledger.newest() else None
-    if entry is not None and entry.kind == "charge" and entry.verb in ("learn", "fit"):
-        told = given or next(iter(_find_responses(ledger, entry, {})), None)
-        if isinstance(told, (Hypothesis, FittedModel)) and told.certificate.digest == entry.digest:
+    if (
+        entry is not None
+        and entry.kind == "charge"
+        and entry.verb in (("predict", "screen") if student else ("learn", "fit"))
+    ):
+        told: Any = given or next(iter(_find_responses(ledger, entry, {})), None)
+        if (student or isinstance(told, (Hypothesis, FittedModel))) and told.certificate.digest == entry.digest:
             return told, str(read_charge(entry).request.get("target", ""))
-    expected = "the name of a model, a student, or what learn or fit returned on this ledger, itself or its entry"
+    expected = "the name of a model, or what learn, fit or distill returned on this ledger, or an entry of learn or fit"
     raise InvalidParameter("model", what if given is None else type(what).__name__, expected)

@@ -1,17 +1,19 @@
 """The verbs of a curator whose answers are not means of rows: variance, covariance, correlation, AUC and their like (U5)."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.exact import Number
-from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Statistic
 from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 from holdtrue.verbs.asking import QuestionRule
-from holdtrue.verbs.learning import LearningTask, bound_best_error
-from holdtrue.verbs.pairs import StatisticRequest, find_statistic, preview_statistic
-from holdtrue.verbs.statistic_tasks import StatisticPrice
+
+if TYPE_CHECKING:
+    from holdtrue.hypotheses.classes import HypothesisClass
+    from holdtrue.verbs.pairs import StatisticRequest
+    from holdtrue.verbs.statistic_tasks import StatisticPrice
 
 __all__ = ["PairVerbs"]
 
@@ -151,7 +153,7 @@ class PairVerbs:
 
     def best_error(
         self,
-        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        hypotheses: "HypothesisClass | Sequence[HypothesisClass]",
         *,
         target: str,
         features: Sequence[str] | None = None,
@@ -164,17 +166,25 @@ class PairVerbs:
         population, so that the lower end bounds the error of every hypothesis of the class from below (U5). Classes and
         features are those of :meth:`Curator.learn`.
         """
+        from holdtrue.verbs.learning import LearningTask, bound_best_error
+
         self.pipeline.check_open()
         task = LearningTask.of(self.pipeline, hypotheses, target=target, features=features, weights=None)
         return bound_best_error(task, self._asking, key=key, analyst=analyst)
 
-    def find_statistic(self, request: StatisticRequest, *, key: str | None = None, analyst: str | None = None) -> Statistic:
+    def find_statistic(
+        self, request: "StatisticRequest", *, key: str | None = None, analyst: str | None = None
+    ) -> Statistic:
         """Return the statistic that a record asks for: ``Variance(column="bmi", low=14, high=60)``."""
+        from holdtrue.verbs.pairs import find_statistic
+
         self.pipeline.check_open()
         return find_statistic(self.pipeline, self._asking, request, key=key, analyst=analyst)
 
-    def preview_statistic(self, request: StatisticRequest) -> StatisticPrice:
+    def preview_statistic(self, request: "StatisticRequest") -> "StatisticPrice":
         """Return what a statistic would cost, and how wide it would be. Free; no row is read."""
+        from holdtrue.verbs.pairs import preview_statistic
+
         self.pipeline.check_open()
         with self.pipeline.lock_index() as index:
             standing = index.standing()

@@ -9,20 +9,23 @@ import hashlib
 import itertools
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
+from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, RefusedError, ReleaseError, UsedKey
 from holdtrue.exact import UNIT
 from holdtrue.ledgers.entries import Charge, Entry, Limits, check_text, read_charge
 from holdtrue.ledgers.ledger import Ledger
@@ -36,17 +39,21 @@ from holdtrue.verbs.asking import cached_parser
 if TYPE_CHECKING:
     from holdtrue.engines import Engine, Progress
 
-__all__ = ["Inbox", "Job", "Pending", "Pipeline", "ReleasePipeline", "may_answer", "name_private"]
+__all__ = ["GateWatch", "Inbox", "Job", "Pending", "Pipeline", "ReleasePipeline", "may_answer", "name_private"]
 
 T = TypeVar("T")
 _LONGEST_NAME = 200
 _MOST_IN_BATCH = 256
 _MOST_BATCHES = 16
+_CLOCK_TICK = 1.0
 _SHARE_WAITED = 0.5  # of the time that the last commit took
 _LONGEST_WAIT = 0.005  # a commit may have waited for another process
 _SHORTEST_WAIT = 0.0001  # a store that commits faster gains nothing by larger batches
-_LOOKS = 4
 _CLOSED = "this curator was closed; open the data again with the same ledger"
+_HELD = (
+    "a gate is open on cases that are these rows: until it has closed, nothing new is told of them; certify its incumbent, "
+    "which closes it"
+)
 _NOT_STORED = "the request was charged, but its response is not in the ledger"
 _NOT_MEASURED = "the rows could not be measured; the charge stays"
 _INTERRUPTED = "the request may have been charged; ask again"
@@ -89,38 +96,43 @@ class Inbox(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition(threading.Lock())
         self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
+        self._count = 0
+        self._wanted = 0  # items, by whoever waits for that many
 
     def add(self, owner: str, item: T) -> None:
         """Add an item to the queue."""
-        with self._lock:
+        with self._changed:
             self._waiting.setdefault(owner, deque()).append(item)
+            self._count += 1
+            if self._count == self._wanted:
+                self._changed.notify()
 
     def take(self, most: int) -> list[T]:
         """Remove and return at most this many items."""
         taken: list[T] = []
-        with self._lock:
+        with self._changed:
             while self._waiting and len(taken) < most:
                 owner, items = self._waiting.popitem(last=False)
                 taken.append(items.popleft())
                 if items:  # to the end of the line
                     self._waiting[owner] = items
+            self._count -= len(taken)
         return taken
 
     def wait_for(self, count: int, *, seconds: float) -> None:
         """Let other threads run until this many items wait, for a limited time."""
-        for _ in range(_LOOKS):
-            if len(self) >= count:
-                return
-            time.sleep(seconds / _LOOKS)
+        with self._changed:
+            self._wanted = count
+            self._changed.wait_for(lambda: self._count >= count, seconds)
+            self._wanted = 0
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def __len__(self) -> int:
-        with self._lock:
-            return sum(map(len, self._waiting.values()))
+        return self._count
 
 
 class ReleasePipeline:
@@ -231,10 +243,17 @@ class ReleasePipeline:
             self.index.follow()
             yield self.index
 
-    def used_for(self, key: str) -> str | None:
-        """Return the digest of the request that a key was used for; None where it was not."""
+    def has_used(self, key: str) -> bool:
+        """Return whether a key names a request already."""
+        return self.ledger.find(request_id=check_text("key", key)) is not None
+
+    def refuse_used_key(self, key: str | None, request: str) -> None:
+        """Raise UsedKey for a key that names another request, before a verb that charges more than once charges anything."""
+        if key is None:
+            return
         entry = self.ledger.find(request_id=check_text("key", key))
-        return None if entry is None else entry.request_digest
+        if entry is not None and entry.request_digest != _digest_request(request):
+            raise UsedKey.naming(key)
 
     def close(self) -> None:
         """Finish the requests in progress, and close data and ledger."""
@@ -346,7 +365,7 @@ class ReleasePipeline:
         release = planned.release
         return Charge(
             job.key if job.key is not None else planned.key or SYSTEM.words(2).tobytes().hex(),
-            hashlib.sha256(planned.request.encode()).hexdigest(),
+            _digest_request(planned.request),
             self.analyst if job.analyst is None else job.analyst,
             release.verb,
             release.event,
@@ -469,8 +488,41 @@ class ReleasePipeline:
             item.told.append(mark_repeat(response, repeated=response.certificate.entry != own))
 
 
+def _read_stamp(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+class GateWatch(ABC):
+    """Looks before each charge whether a gate on the rows is open: where one may be, or a folder of notes has changed.
+
+    ``is_near`` is true once a gate is known of that is over as many cases as there are rows.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders, self._stamps = folders, list[float]()
+        self.is_near = False
+
+    @abstractmethod
+    def find(self, *, again: bool) -> bool:
+        """Return whether a gate is open on these rows; ``again`` if notes have changed."""
+
+    def hold(self) -> bool:
+        """Return whether nothing may be charged now."""
+        stamps = list(map(_read_stamp, self._folders))
+        again = stamps != self._stamps
+        # A folder that changed a moment ago may change once more at the same time by its clock.
+        self._stamps = stamps if max(stamps, default=0.0) < time.time() - _CLOCK_TICK else []
+        return (again or self.is_near) and self.find(again=again)
+
+
 class Pipeline(ReleasePipeline):
-    """The pipeline of rows that an engine holds and a plan limits: sums of queries are measured for all requests at once."""
+    """The pipeline of rows that an engine holds and a plan limits: sums of queries are measured for all requests at once.
+
+    ``gates`` says whether a gate is open on these rows; while one is, nothing is charged (V1.1).
+    """
 
     def __init__(
         self, *, plan: AnyPlan, ledger: Ledger, engine: "Engine", analyst: str, progress: "Progress | None" = None
@@ -478,6 +530,7 @@ class Pipeline(ReleasePipeline):
         super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, max(0, plan.reserve_units), plan.cost))
         self.plan, self.engine, self.progress = plan, engine, progress
         self.card: Card = engine.card
+        self.gates: GateWatch | None = None
         # Parsing depends on text and card alone, and agents ask the same things in the same words.
         self.parse: Callable[[str], Query] = cached_parser(self.card)
 
@@ -485,6 +538,12 @@ class Pipeline(ReleasePipeline):
         """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
         reserve = self.plan.reserve_units - self.index.other_cost
         return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst, draws=0)))
+
+    def _make_charge(self, job: Job, planned: Planned) -> Charge:
+        """Return what the ledger is asked for, unless nothing may be told."""
+        if self.gates is not None and self.gates.hold():
+            raise RefusedError(_HELD)
+        return super()._make_charge(job, planned)
 
     def _release_all(self) -> None:
         self.engine.close()
@@ -522,6 +581,11 @@ class Pipeline(ReleasePipeline):
             plan.group if plan.group > 1 else UNSET,
             UNSET if purse is None else purse.currency if is_second else "mu",
         )
+
+
+def _digest_request(request: str) -> str:
+    """Return what a key is bound to: the SHA-256 of a whole request, given as canonical JSON."""
+    return hashlib.sha256(request.encode()).hexdigest()
 
 
 def may_answer(entry: Entry, release: Release) -> bool:

@@ -1,7 +1,7 @@
 """Atoms: cells of a public partition of all rows that there could be, on each of which every query has one value (U7.2)."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeAlias
@@ -57,6 +57,7 @@ class _Axis:
     kind: str
     type: str = ""
     nullable: bool = True
+    column: str | None = None
     tests: dict[_AxisTest, int] = field(default_factory=dict)
     masks: "list[Mask] | None" = None
 
@@ -130,11 +131,12 @@ class AtomPartition:
     Law: whatever a row holds, missing values included, it is in one atom, on which every query that was added has the value
     that :meth:`evaluate` gives. Some atoms may hold no row that there could be, where tests of two operands depend on one
     another; that makes what is deduced wider, never wrong. A value in [0, 1] that is no constant is a coin that falls so
-    with that probability: its two sides are states of an axis.
+    with that probability: its two sides are states of an axis. ``complete`` are columns without missing values.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, complete: Collection[str] = ()) -> None:
         self._axes: dict[_Key, _Axis] = {}
+        self._complete = complete
 
     @property
     def size(self) -> int:
@@ -146,6 +148,7 @@ class AtomPartition:
         before = {key: dict(axis.tests) for key, axis in self._axes.items()}
         for tree in trees:
             for key, axis, test in _list_tests(tree):
+                axis.nullable = axis.nullable and axis.column not in self._complete
                 held = self._axes.setdefault(key, axis)
                 if test not in held.tests:
                     held.tests[test] = len(held.tests)
@@ -232,4 +235,5 @@ def _list_tests(tree: Tree) -> Iterator[tuple[_Key, _Axis, _AxisTest]]:  # noqa:
 
 def _value_axis(operand: Scalar) -> tuple[_Key, _Axis]:
     """Return the axis of an operand."""
-    return ("value", notation(operand)), _Axis("value", operand.type, not never_null(operand))
+    column = operand.column if type(operand) is Field else None
+    return ("value", notation(operand)), _Axis("value", operand.type, not never_null(operand), column)

@@ -277,8 +277,12 @@ def _render_arithmetic(tree: Arithmetic) -> Piece:
 
 
 def _render_comparison(tree: ValueComparison) -> Piece:
-    left, right = _shortest_operands(tree, make_comparison)
-    return _write_infix(render(left).bracket(_SUM), tree.operator, render(right).bracket(_SUM), level=_TEST)
+    if isinstance(tree.left, Field) and isinstance(tree.right, Number):  # a column: its type says what the number is read as
+        pair: tuple[Scalar, Scalar] = (tree.left, _drop_conversion(tree.right) if tree.left.type == "real" else tree.right)
+    else:
+        pair = _shortest_operands(tree, make_comparison)
+    left, right = (render(each).bracket(_SUM) for each in pair)
+    return _write_infix(left, tree.operator, right, level=_TEST)
 
 
 def _write_infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece:

@@ -7,7 +7,7 @@ custodian declares; no promise of the query language rests on their being true o
 import difflib
 import math
 from functools import cached_property
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -29,13 +29,15 @@ _KINDS: dict[str, tuple[type, ...]] = {"boolean": (bool,), "integer": (int,), "r
 class Column(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One column: boolean, integer (64 bits), real (a double), text, date or timestamp, with bounds or labels if declared.
 
-    Bounds are those of numbers; dates and timestamps have neither bounds nor labels.
+    Bounds are those of numbers; dates and timestamps have neither bounds nor labels. ``nullable`` is False where the type of
+    the data has no missing values, as that of a NumPy array of integers: types decide, never cells.
     """
 
     name: str
     type: Type
     bounds: tuple[int | float, int | float] | None = None
     labels: tuple[Label, ...] | None = None
+    nullable: bool = True
 
     def __post_init__(self) -> None:
         if not _is_printable(self.name):
@@ -90,6 +92,16 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def named(self) -> dict[str, Column]:
         """Return the columns by name."""
         return {column.name: column for column in self.columns}
+
+    @cached_property
+    def complete(self) -> frozenset[str]:
+        """Return the names of the columns without missing values, where rows are not units."""
+        return frozenset(column.name for column in self.columns if not column.nullable and self.unit is None)
+
+    @cached_property
+    def kept_tests(self) -> dict[str, Any]:
+        """Return what the parser keeps of plain tests that were asked of this card, by their text."""
+        return {}
 
     @property
     def population(self) -> str | None:

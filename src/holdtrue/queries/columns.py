@@ -24,12 +24,14 @@ __all__ = [
     "cells_of_arrow",
     "check_names",
     "choose_type",
+    "find_complete",
     "flags_of",
     "names_of",
     "open_masked",
     "read_stored",
     "read_table",
     "refuse_type",
+    "type_of_arrow",
     "type_of_decimal",
 ]
 
@@ -47,7 +49,7 @@ CONVERSIONS = {
 }
 """Which type of data may be read as which type of the card."""
 
-_WHOLE_DIGITS = 18
+_WHOLE_DIGITS, _WIDE = 18, 8
 _UNITS = {(unit, 1) for unit in ("D", "s", "ms", "us", "ns")}
 
 
@@ -65,12 +67,12 @@ def type_of_decimal(precision: int, scale: int) -> str:
     return "integer" if scale == 0 and precision <= _WHOLE_DIGITS else "real"
 
 
-def _arrow_type(kind: "pa.DataType") -> str | None:
+def type_of_arrow(kind: "pa.DataType") -> str | None:
     """Return the card's type for an Arrow type, or None where there is none."""
     import pyarrow.types as known  # type: ignore[import-untyped]
 
     if known.is_dictionary(kind):
-        return _arrow_type(kind.value_type)
+        return type_of_arrow(kind.value_type)
     if known.is_boolean(kind):
         return "boolean"
     if known.is_integer(kind):
@@ -96,7 +98,7 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
     import pyarrow as pa
 
     empty, temporal = pa.types.is_null(array.type), pa.types.is_temporal(array.type)
-    found = _arrow_type(array.type)
+    found = type_of_arrow(array.type)
     wide = pa.types.is_uint64(_value_type(array.type))
     kind = choose_type(name, found=str(array.type), kind=found, wanted=wanted, as_text=temporal, empty=empty, wide=wide)
     try:
@@ -273,6 +275,32 @@ def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
         message = "the columns differ in length"
         raise RequestError(message)
     return table, lengths.pop()
+
+
+def find_complete(data: object) -> frozenset[str]:
+    """Return the columns of a table in memory whose types have no missing values; no cell is looked at.
+
+    These are NumPy's booleans and integers that 64 bits with a sign hold, in arrays and in pandas, and Arrow's where the
+    schema says so.
+    """
+    frame: Any = data
+    if isinstance(data, np.ndarray):
+        named = {} if isinstance(data, np.ma.MaskedArray) else {name: data.dtype[name] for name in data.dtype.names or ()}
+    elif isinstance(data, Mapping):
+        bare = {name: each for name, each in data.items() if isinstance(each, np.ndarray)}
+        named = {name: each.dtype for name, each in bare.items() if not isinstance(each, np.ma.MaskedArray)}
+    elif type(data).__module__.startswith("pandas"):
+        named = dict(frame.dtypes.items())
+    elif type(data).__module__.startswith("pyarrow"):
+        schema = getattr(frame, "schema", ())
+        named = {each.name: np.dtype(each.type.to_pandas_dtype()) for each in schema if not each.nullable}
+    else:
+        named = {}
+    return frozenset(str(name) for name, kind in named.items() if isinstance(kind, np.dtype) and _is_whole(kind))
+
+
+def _is_whole(kind: "np.dtype[Any]") -> bool:
+    return kind.kind in "bi" or (kind.kind == "u" and kind.itemsize < _WIDE)
 
 
 def _combine_chunks(column: "pa.ChunkedArray") -> "pa.Array":

@@ -52,7 +52,7 @@ _PLAIN = r"""[A-Za-z_]\w*(?: ?(?:[<>!=]=|<>|[<>=]) ?(?:-?[0-9]+(?:\.[0-9]+)?|'[!
 _PLAIN_TESTS = re.compile(rf"{_PLAIN}(?: (?:AND|and) {_PLAIN})*", re.ASCII)
 _AND_WORD = re.compile(r" (?:AND|and) ")
 _MOST_TESTS = 8
-_MOST_KNOWN = 8192
+_MOST_KEPT = 8192
 _END = ""
 _depth = attrgetter("depth")
 _OR, _AND, _EQUALITY, _ORDER, _TEST, _SUM, _PRODUCT, _OPERAND = range(8)
@@ -193,15 +193,10 @@ def _parse_in_thread(text: str, card: Card) -> Query:
 class _Test(NamedTuple):
     """A comparison or a boolean column that was asked before; ``subject`` is what it shares with its opposite alone."""
 
-    card: Card
     query: Query
     tree: ValueComparison | Truth
     notation: str
     subject: str
-
-
-# Tests by card and text. The card is kept beside: while it is, no other card has its number.
-_KNOWN: dict[tuple[int, str], _Test] = {}
 
 
 def _parse_tests(text: str, card: Card) -> Query | None:
@@ -217,9 +212,7 @@ def _parse_tests(text: str, card: Card) -> Query | None:
         return None
     found: dict[str, _Test] = {}
     for part in parts:
-        test = _KNOWN.get((id(card), part))
-        if test is None or test.card is not card:
-            test = _keep_test(part, card)
+        test = card.kept_tests.get(part) or _keep_test(part, card)
         if test is None:
             return None
         found[test.notation] = test
@@ -244,11 +237,11 @@ def _keep_test(text: str, card: Card) -> _Test | None:
     tree = query.tree
     if not isinstance(tree, (ValueComparison, Truth)):
         return None
-    if len(_KNOWN) >= _MOST_KNOWN:
-        _KNOWN.clear()
+    if len(card.kept_tests) >= _MOST_KEPT:
+        card.kept_tests.clear()
     written = notation(tree)
-    test = _Test(card, query, tree, written, tree.column if isinstance(tree, Truth) else written.partition(" ")[2])
-    _KNOWN[id(card), text] = test
+    test = _Test(query, tree, written, tree.column if isinstance(tree, Truth) else written.partition(" ")[2])
+    card.kept_tests[text] = test
     return test
 
 

@@ -63,6 +63,7 @@ __all__ = [
     "columns",
     "list_aggregates",
     "list_children",
+    "list_compared",
     "make_aggregate",
     "notation",
     "unfold_chain",
@@ -394,6 +395,22 @@ def columns(tree: Tree) -> dict[str, Type]:
             case _:
                 left.extend(list_children(node))
     return dict(sorted(found.items()))
+
+
+def list_compared(tree: Tree) -> Iterator[tuple[str | None, str, str | int | float]]:
+    """Yield every constant that a column is said to equal, or not to: the column's table or None, its name, the constant."""
+    left: list[tuple[str | None, Tree]] = [(None, tree)]
+    while left:
+        table, node = left.pop()
+        match node:
+            case Aggregate(table=owned, where=where):
+                left.append((owned, where))
+            case ValueComparison(operator="=" | "<>", left=Field(column=name), right=(Number() | Text()) as right):
+                yield table, name, right.value
+            case Member(operand=Field(column=name), values=values):
+                yield from ((table, name, value) for value in values)
+            case _:
+                left += ((table, child) for child in list_children(node))
 
 
 def list_aggregates(tree: Tree) -> Iterator[Aggregate]:

@@ -29,6 +29,7 @@ from holdtrue.records import (
     Statistic,
     Table,
     WatchAnswer,
+    WatchRun,
     Workload,
 )
 
@@ -221,7 +222,7 @@ def _words_of(response: Response) -> tuple[str, str]:
             return response.brief, behind
         case Hypothesis(behind=behind):
             return response.brief, behind
-        case Prediction():
+        case Prediction() | WatchRun():
             return response.brief, ""
         case Evaluation(about=about):
             return response.brief, about

@@ -5,18 +5,18 @@ it knows no more than :class:`Curation`. The pipeline charges what the release c
 asks for, and gives the integers to ``draw``. Only what ``draw`` returns reaches ``respond``.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdtrue.codec import encode
-from holdtrue.errors import UsedKey
+from holdtrue.errors import IntegrityError
 from holdtrue.events import Event, NoCost
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response
@@ -45,7 +45,6 @@ __all__ = [
     "Standing",
     "expect_kind",
     "plan_single",
-    "refuse_used_key",
 ]
 
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
@@ -56,8 +55,7 @@ DEDUCED = "deduced"
 """What the names of free answers begin with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """Where a charge stands in the ledger's one order: public numbers that a theorem may ask for.
 
     ``draws`` counts the noise draws of questions up to this charge and ``spent`` the units, its own included; ``charges``
@@ -69,8 +67,7 @@ class Standing:
     charges: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class Release(Struct, frozen=True, eq=False):
     """One release: charged as one event, measured in one pass.
 
     ``parts`` names, for each response, what it answers: a repeated part is found by it. ``request`` is what the ledger keeps
@@ -120,8 +117,7 @@ class Answered(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Planned:
+class Planned(Struct, frozen=True, eq=False):
     """A request that is understood: what names its responses, in order, and the release of those that are missing.
 
     ``request`` is the whole request as canonical JSON, which a key is bound to. ``measure`` gives the integers for the
@@ -136,8 +132,7 @@ class Planned:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class Job(Struct, frozen=True, eq=False):
     """One request on its way: how it is planned, under which key, by whom.
 
     ``plan`` is called with the ledger read up to now, and raises what refuses the request. ``key`` is the caller's name of
@@ -213,6 +208,9 @@ class Rows(Protocol):
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the votes at the rows that no member was trained on, and the places of their labels."""
 
+    def check_room(self, columns: int) -> None:
+        """Raise NotCertified where this many columns of all rows are too much for :meth:`fit`."""
+
     def fit(
         self,
         learn: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], Fitted],
@@ -270,8 +268,12 @@ class Curation(Protocol):
         """Yield the up-to-date index of the ledger while no request of this process is served."""
         ...
 
-    def used_for(self, key: str) -> str | None:
-        """Return the digest of the request that a key was used for; None where it was not."""
+    def has_used(self, key: str) -> bool:
+        """Return whether a key names a request already."""
+        ...
+
+    def refuse_used_key(self, key: str | None, request: str) -> None:
+        """Refuse a key that names another request, before anything is charged: for verbs that charge more than once."""
         ...
 
     def left_beside_asks(self, analyst: str | None) -> int:
@@ -279,22 +281,11 @@ class Curation(Protocol):
         ...
 
 
-def refuse_used_key(curation: Curation, key: str | None, request: str) -> None:
-    """Refuse a key that names another request, before anything is charged: for verbs that charge more than once.
-
-    Failure: UsedKey.
-    """
-    used = None if key is None else curation.used_for(key)
-    if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
-        message = f"request id {key!r} was used for another request; use a new one"
-        raise UsedKey(message)
-
-
 def expect_kind(found: Response, kind: type[Told]) -> Told:
-    """Return a response of the kind that a verb gives; UsedKey where its key names a request of another verb."""
+    """Return a response of the kind that a verb gives; IntegrityError for what no request of that verb was answered with."""
     if not isinstance(found, kind):
-        message = "this key was used for another request; use a new one"
-        raise UsedKey(message)
+        message = f"entry {found.certificate.entry} is malformed: it answers a request of another kind"
+        raise IntegrityError(message)
     return found
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.requests import Register
+from holdtrue.requests import Ask, Register
 from holdtrue.service.http import bodies
 from holdtrue.service.http.problems import Refused
 
@@ -194,6 +194,13 @@ def test_a_malformed_body_is_told_by_its_field_and_spends_nothing(held, verb, bo
     assert told["detail"].startswith((f"{parameter} must be ", f"leave out {parameter}: "))
     assert "\n" not in told["detail"]
     assert held.service.registry.open_dataset("people").curator.pipeline.ledger.head == head
+
+
+def test_a_field_that_is_not_known_is_answered_with_the_nearest_one():
+    with pytest.raises(InvalidParameter, match=r"^the body must be .* does not describe; did you mean query\?$"):
+        bodies.decode_body({"quer": "age > 3"}, Ask)
+    with pytest.raises(InvalidParameter, match=r"does not describe$"):
+        bodies.decode_body({"zzmarkzz": 1}, Ask)
 
 
 def test_a_pattern_is_told():

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from holdtrue.errors import RefusedError
 from holdtrue.service import database as module
-from holdtrue.service.database import KEYS, RECEIPTS, open_database
+from holdtrue.service.database import KEYS, RECEIPTS, REGISTERED, open_database
 from holdtrue.service.identity.api_keys import Keyring
 from holdtrue.service.migrations import HEAD, VERSIONS
 from holdtrue.service.settings import Settings
@@ -30,9 +30,15 @@ def tables(database):
 
 
 def forget_version(database):
-    """Leave a database as services did before there were versions."""
+    """Leave a database as services did before there were versions: with a dataset and a holdout of one name."""
     with database.begin() as connection:
         RECEIPTS.drop(connection)
+        REGISTERED.drop(connection)
+        for kind in ("dataset", "holdout"):
+            columns = [sa.Column(each.name, each.type, primary_key=each.primary_key) for each in list(REGISTERED.c)[1:]]
+            table = sa.Table(f"{kind}s", sa.MetaData(), *columns)
+            table.create(connection)
+            connection.execute(sa.insert(table).values(name="town", document={"of": kind}, created=7))
         sa.Table(VERSIONS, sa.MetaData()).drop(connection)
 
 
@@ -58,6 +64,9 @@ def test_a_database_from_before_versions_is_upgraded_and_keeps_what_it_has(setti
         assert connection.execute(sa.select(KEYS.c.prefix)).scalars().all() == [key.prefix]
         assert connection.execute(sa.select(sa.column("version_num")).select_from(_versions())).scalar_one() == HEAD
         assert connection.execute(sa.select(RECEIPTS)).all() == []
+        found = connection.execute(sa.select(REGISTERED).order_by(REGISTERED.c.kind)).all()
+        assert found == [("dataset", "town", {"of": "dataset"}, 7), ("holdout", "town", {"of": "holdout"}, 7)]
+    assert not {"datasets", "holdouts"} & tables(database).keys()
     assert key.prefix in text
     database.close()
 

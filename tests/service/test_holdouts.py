@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -311,6 +312,20 @@ def test_while_a_gate_is_open_no_other_holdout_tells_of_its_cases(owner, analyst
     refused(owner.post("/v1/holdouts", json={"name": "second-gate", "looks": 10, "yes": 2} | cases), 403, 409)
     assert posted(owner, "open-gate", "certify", {"what": "score"}, "b").status_code == 200
     assert posted(analyst, "beside", "score", {"y_pred": GOOD}, "c").status_code == 200
+
+
+def test_while_a_gate_is_open_no_dataset_tells_of_its_cases(owner, analyst, served):
+    labels = pq.read_table(served.folder / "people.parquet")["smoker"].to_pylist()
+    registered(owner, "smokers", y_true=labels, yes=3)
+
+    def ask(key):
+        return analyst.post("/v1/datasets/people/ask", json={"query": "age > 41"}, headers={"Idempotency-Key": key})
+
+    assert "a gate is open on cases that are these rows" in refused(ask("held"), 403, 409)["detail"]
+    assert posted(analyst, "smokers", "gate", {"y_pred": [True] * len(labels), "margin": 0.5}, "one").status_code == 200
+    assert posted(owner, "smokers", "gate", {"y_pred": labels, "margin": 0.5}, "two").json()["yes"]
+    assert posted(owner, "smokers", "certify", {"what": "score"}, "three").status_code == 200
+    assert ask("free").status_code == 200
 
 
 def test_results_are_compared_under_a_public_name(owner, analyst):

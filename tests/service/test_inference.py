@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import holdtrue as ht
 from holdtrue.service import inference
 from service.conftest import made
 from service.living import living
@@ -117,6 +118,31 @@ def test_numbers_and_matrices_through_the_client(town):
     assert "Idempotency-Key" in third["error"]
 
 
+def test_a_number_with_normal_noise_and_a_label_with_its_certificate(town):
+    reals = {"inputs": [column("age", "INT64", [41, 42])], "parameters": {"mu": 0.05}}
+    said = infer(town, reals, model="town.reals", key="normal").json()
+    expected = town.curator.predict("reals", {"age": [41, 42]}, mu=0.05)
+    assert said["outputs"][0]["data"] == [each.label for each in expected]
+    assert said["parameters"]["noise"] == expected[0].noise
+    assert all(each.repeated and "normal noise" in each.certificate.theorem for each in expected)
+    speed = np.random.default_rng(5).uniform(0, 200, ROWS)
+    pq.write_table(pa.table({"speed": speed, "fined": speed >= 120}), town.folder / "roads.parquet")
+    terms = {"path": "roads.parquet", "queries": 10, "epsilon": 4.0, "delta": 1e-6, "reserve": 0.8, "cap": "privacy"}
+    roads = town.service.registry.register("roads", terms | {"iid": True}).curator
+    rules = ht.Stumps(bounds={"speed": (0, 200)}, steps=20)
+    roads.train("fines", hypotheses=rules, target="fined", parts=20, order="fixed", assuming="realizable")
+    body = {"inputs": [column("speed", "FP64", [150.0, 30.0])], "parameters": {"epsilon": 0.3}}
+    paid = infer(town, body, model="roads.fines", key="bound").json()["parameters"]
+    bounds = {each.error_bound for each in roads.predict("fines", {"speed": [150.0, 30.0]}, epsilon=0.3)}
+    assert bounds == {paid["error_bound"]}
+    assert 0 < paid["error_bound"] < 0.5
+    assert not {"noise", "excess_error"} & set(paid)
+    # A label that was bought by a rule without a certificate has none, and neither have two of which one has none.
+    roads.predict("fines", {"speed": 60.0}, method="noisy-max", epsilon=0.1)
+    mixed = body | {"inputs": [column("speed", "FP64", [150.0, 60.0])]}
+    assert "error_bound" not in infer(town, mixed, model="roads.fines", key="mixed").json()["parameters"]
+
+
 def infer(town, body, *, key="k", model="town.plain", **headers):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     given = ({} if key is None else {"Idempotency-Key": key}) | {
@@ -199,6 +225,8 @@ HOSTILE = [
     {"inputs": [AGE, BMI], "parameters": {"epsilon": -1}},
     {"inputs": [AGE, BMI], "parameters": {"epsilon": True}},
     {"inputs": [AGE, BMI], "parameters": {"epsilon": "1"}},
+    {"inputs": [AGE, BMI], "parameters": {"mu": 0}},
+    {"inputs": [AGE, BMI], "parameters": {"epsilon": 1, "mu": 1}},
     {"inputs": [AGE, BMI], "parameters": {"binary_data_output": 1}},
     {"inputs": [AGE, BMI], "outputs": [{"name": "zauberwort"}]},
     {"inputs": [AGE, BMI], "outputs": [{"name": "label"}, {"name": "label"}]},

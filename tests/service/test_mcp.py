@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from mcp import Client
 
-from holdtrue import audit_timing, requests
+from holdtrue import audit_timing, plan_holdout, requests
+from holdtrue.codec import encode
 from holdtrue.service.http.telemetry import configure_logs
 from holdtrue.service.identity import Caller
 from holdtrue.service.mcp.door import create_server
@@ -46,6 +47,7 @@ SPENDING = {
     "submit",
 }
 FREE = {"columns", "preview", "preview_quantile", "budget", "history", "verify", "holdout", "standings"}
+FREE |= {"holdout_budget", "holdout_history"}
 LISTS = {"datasets", "holdouts"}
 PLANS = {"plan", "plan_learning", "plan_selection", "plan_prediction", "plan_regression", "plan_holdout"}
 INJECTIONS = [
@@ -122,7 +124,9 @@ def test_the_schema_of_a_tool_is_its_record(tools):
 
 def test_one_ledger_has_the_tools_of_its_kind_without_a_name(held):
     dataset, holdout = (Tools(held.service, only=kind, name="it") for kind in ("dataset", "holdout"))
-    assert set(holdout.by_name) == {"score", "gate", "compare", "submit", "standings", "holdout"} | PLANS
+    assert (
+        set(holdout.by_name) == {"score", "gate", "compare", "submit", "standings", "holdout", "budget", "history"} | PLANS
+    )
     assert set(dataset.by_name) & {"score", "gate", "datasets", "holdouts"} == set()
     for tools in (dataset, holdout):
         assert not any({"dataset", "holdout"} & set(tool.schema["properties"]) for tool in tools.by_name.values())
@@ -264,9 +268,19 @@ def test_holdouts_are_counted_in_looks(served, service_url):
             board = await call(client, "submit", holdout="board", y_pred=labels, key="s", name="second")
             standings = await call(client, "standings", holdout="board")
             wrong = await call(client, "gate", holdout="exam", y_pred=labels, key="w")
-        return scores, gate, card, board, standings, wrong
+            budget = await call(client, "holdout_budget", holdout="door")
+            history = await call(client, "holdout_history", holdout="door")
+            typo = await call(client, "gate", holdout="door", predictions=labels, key="t")
+            nearly = await call(client, "gate", holdout="door", y_pred=[1 - others[0], *others[1:]], key="n")
+        return scores, gate, card, board, standings, wrong, budget, history, typo, nearly
 
-    scores, gate, card, board, standings, wrong = run(looks())
+    scores, gate, card, board, standings, wrong, budget, history, typo, nearly = run(looks())
+    assert (nearly[1]["cost"], nearly[1]["left"], nearly[1]["result"]["free"]) == (0, 4, True)  # one case is no proof
+    assert (budget[1]["result"]["looks_left"], budget[1]["result"]["yes_left"], budget[1]["cost"]) == (4, 1, 0)
+    (line,) = history[1]["result"]["lines"]  # the incumbent was the owner's
+    assert (line["verb"], line["cost"], line["responses"][0]["label"]) == ("gate", 1, "yes")
+    assert typo[0]
+    assert "its fields are holdout, key, y_pred, cases" in typo[1]["problem"]["detail"]
     assert [(refused, document["left"]) for refused, document in scores] == [(False, 1), (False, 1), (False, 0), (True, 0)]
     assert scores[3][1]["problem"]["type"] == "urn:holdtrue:budget-exceeded"
     assert scores[0][1]["unit"] == "looks"
@@ -276,6 +290,23 @@ def test_holdouts_are_counted_in_looks(served, service_url):
     assert standings[1]["result"]["standings"][0]["name"] == "the analyst/second"
     assert wrong[0]
     assert wrong[1]["problem"]["type"] == "urn:holdtrue:refused-error"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"cases": 1200, "looks": 100, "yes": 5, "private": True, "epsilon": 4.0, "delta": 1e-6},
+        {"gain": 0.05, "discordant": 0.1, "looks": 100, "yes": 5, "tells": "bounds"},
+    ],
+)
+def test_a_plan_for_a_holdout_is_the_planners_own(served, service_url, given):
+    async def plan():
+        async with agent(service_url, served.keys["analyst"]) as client:
+            return await call(client, "plan_holdout", **given)
+
+    refused, document = run(plan())
+    assert not refused, document
+    assert document == {"cost": 0, "result": json.loads(encode(plan_holdout(**given)))}
 
 
 def test_rights_are_those_of_the_key(served, service_url):

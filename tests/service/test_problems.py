@@ -269,3 +269,18 @@ def test_refused_carries_its_headers():
 def test_a_part_that_is_not_installed_is_named():
     document = json.loads(to_problem(MissingExtra("mcp", purpose="the address for agents")).body)
     assert document["detail"] == "the address for agents needs an extra package: pip install 'holdtrue[mcp]'"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (InvalidParameter("sets", 3, "'pairs', 'triples', or a list"), "sets must be 'pairs', 'triples', or a list"),
+        (
+            UnsupportedQuery("a quote is not closed; text stands in '...', a name in \"...\""),
+            "text stands in '...', a name in \"...\"",
+        ),
+        (UnsupportedQuery(f"'pairs' of '{MARK}'"), "'pairs' of …"),
+    ],
+)
+def test_words_of_our_own_stay_where_quotations_of_the_request_are_left_out(error, told):
+    assert told in json.loads(to_problem(error, request_id="one").body)["detail"]

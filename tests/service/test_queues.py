@@ -27,6 +27,27 @@ def test_everyone_has_a_turn_before_anyone_has_a_second():
     assert ("bob", 0) not in plain[:5]
 
 
+def test_whoever_waits_for_items_goes_on_with_the_last_of_them_and_not_before():
+    queue, over = Inbox(), threading.Event()
+
+    def wait():
+        queue.wait_for(3, seconds=60)
+        over.set()
+
+    waiting = threading.Thread(target=wait)
+    queue.add("ann", 1)
+    waiting.start()
+    queue.add("bob", 2)
+    assert not over.wait(0.05)
+    queue.add("ann", 3)
+    assert over.wait(50)
+    waiting.join()
+    assert len(queue) == 3
+    queue.wait_for(3, seconds=60)  # they are there already
+    queue.wait_for(4, seconds=0.001)  # and this one never comes
+    assert queue.take(5) == [1, 2, 3]
+
+
 def test_one_analysts_long_work_never_takes_every_thread():
     gate, order = threading.Event(), []
 

@@ -18,9 +18,11 @@ from types import SimpleNamespace
 import httpx
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from holdtrue.errors import RefusedError, ReleaseError
 from holdtrue.ledgers import Ledger, open_ledger, verify
+from holdtrue.ledgers.sealed_store import TableStore
 from holdtrue.service import create
 from holdtrue.service.open_ledgers import OpenLedgers, _choose_pause, _to_public_error
 from holdtrue.service.settings import Settings
@@ -217,6 +219,33 @@ def test_p6_a_connection_cut_at_any_statement_of_opening_is_tried_again_soon(tmp
     assert {_choose_pause(9, _to_public_error(error)) for error in failures} == {0.5}
     assert _choose_pause(0, _to_public_error(ValueError("a row"))) == 5.0
     closed(found)
+
+
+def test_documents_that_cannot_be_reached_for_a_moment_are_told_as_503(tmp_path, request, monkeypatch):
+    """Models and submissions have a connection of their own, which ends with the others: the same request is sent again."""
+    found = prepared(tmp_path, ledger=request.getfixturevalue("postgres").database())
+    open_engine, cut = TableStore._open_engine, []
+
+    def fail(self):
+        if not cut:
+            cut.append(self)
+            raise sa.exc.OperationalError("SELECT", {}, psycopg.errors.AdminShutdown())
+        return open_engine(self)
+
+    with living(found.app) as client:
+        polled(client, 200)
+        headers = {"Authorization": f"Bearer {found.key}", "Idempotency-Key": "look 1"}
+        said = {"y_pred": [0, 1] * (CASES // 2)}
+        monkeypatch.setattr(TableStore, "_open_engine", fail)
+        replies = [client.post("/v1/holdouts/cases/score", json=said, headers=headers) for _ in range(2)]
+        while replies[-1].status_code == 503:
+            replies.append(client.post("/v1/holdouts/cases/score", json=said, headers=headers))
+    assert len(cut) == 1
+    assert replies[0].status_code == 503
+    assert replies[0].headers["retry-after"] == "1"
+    assert replies[-1].status_code == 200
+    with open_ledger(found.service.registry.ledger_url("cases", kind="holdout")) as ledger:
+        assert sum(entry.kind == "charge" for entry in ledger.entries()) == 1
 
 
 class MountedDisk:

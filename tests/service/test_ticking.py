@@ -5,10 +5,14 @@ import math
 import random
 import re
 import selectors
+import statistics
+import time
 
 import httpx
 import pytest
+import uvloop
 
+from holdtrue.service.http import middleware
 from holdtrue.service.http.middleware import Departure, Envelope
 from holdtrue.service.http.telemetry import Metrics
 from holdtrue.service.settings import Settings
@@ -111,6 +115,38 @@ def test_p9_an_attack_aimed_at_the_edge_of_a_tick_learns_nothing():
     assert aimed_attack(Departure) == 0.5
     # The control: on one grid for all, the same attack tells the tables apart.
     assert aimed_attack(Grid) > 0.98
+
+
+def leaving_times(monkeypatch, *, timer):
+    """Return when answers leave under uvloop, by when work ended: at two fractions of a millisecond."""
+    monkeypatch.setattr(middleware, "_open_timer", timer)
+    taken = {0.0042: [], 0.0047: []}
+
+    async def asks():
+        loop = asyncio.get_running_loop()
+        for _ in range(100):
+            for work, found in taken.items():
+                await loop.run_in_executor(None, time.sleep, -time.monotonic() % 0.001)  # to a whole millisecond
+                departure, began = Departure(0.01), time.monotonic()
+                await loop.run_in_executor(None, time.sleep, work)
+                await departure.leave()
+                found.append(time.monotonic() - began)
+
+    uvloop.run(asks())
+    return taken
+
+
+def told_apart(taken):
+    """Return the AUC of two lists of times."""
+    left, right = taken.values()
+    return sum((b > a) + (a == b) / 2 for a in left for b in right) / (len(left) * len(right))
+
+
+def test_p9_fractions_of_a_millisecond_are_not_told_either(monkeypatch):
+    timer = middleware._open_timer
+    assert 0.4 < statistics.median(told_apart(leaving_times(monkeypatch, timer=timer)) for _ in range(5)) < 0.6
+    # The control: the loop's own timers, which wait whole milliseconds from when the work was done. A busy machine hides it.
+    assert any(abs(told_apart(leaving_times(monkeypatch, timer=lambda: None)) - 0.5) > 0.15 for _ in range(12))
 
 
 class Answering:

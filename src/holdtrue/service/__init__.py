@@ -39,7 +39,6 @@ def service_of(request: "HTTPConnection") -> Service:
 
 def create(settings: "Settings") -> "FastAPI":
     """Return the application for one worker. Needs the extra ``server``."""
-    from holdtrue import __version__
     from holdtrue.service import inference
     from holdtrue.service.database import open_database
     from holdtrue.service.http import fast_path, telemetry
@@ -52,6 +51,7 @@ def create(settings: "Settings") -> "FastAPI":
     from holdtrue.service.mcp import mount_agents
     from holdtrue.service.page import mount_page
     from holdtrue.service.registry import Registry
+    from holdtrue.version import __version__
 
     spans = telemetry.Spans() if settings.telemetry else None
     database, metrics = open_database(settings), telemetry.Metrics()

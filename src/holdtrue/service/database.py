@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from holdtrue.service.settings import Settings
 
 __all__ = [
-    "DATASETS",
-    "HOLDOUTS",
     "KEYS",
     "RECEIPTS",
+    "REGISTERED",
     "SECRETS",
     "SESSIONS",
     "CoalescedReads",
@@ -63,15 +62,13 @@ SESSIONS = sa.Table(
     sa.Column("created", sa.BigInteger, nullable=False),
     sa.Column("expires", sa.BigInteger, nullable=False),
 )
-DATASETS, HOLDOUTS = (
-    sa.Table(
-        kind,
-        _TABLES,
-        sa.Column("name", sa.String(63), primary_key=True),
-        sa.Column("document", sa.JSON, nullable=False),
-        sa.Column("created", sa.BigInteger, nullable=False),
-    )
-    for kind in ("datasets", "holdouts")
+REGISTERED = sa.Table(
+    "registered",
+    _TABLES,
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
 )
 RECEIPTS = sa.Table(
     "receipts",

@@ -1,7 +1,7 @@
 """Datasets of the service: registered once for all workers, permanently; asked by everyone with a key, as each may see."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,16 @@ from holdtrue.codec import plain
 from holdtrue.curator import Curator
 from holdtrue.curator.budget import Preview
 from holdtrue.curator.history import Page, history_page
+from holdtrue.curator.opening import plan_terms
 from holdtrue.curator.second_budget import find_budget, folders_of, has_budget
 from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.engines.postgres import holds_table, read_address
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.reports import html_report
+from holdtrue.requests import Register, Terms
 from holdtrue.service.dispatch import Dispatcher
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.open_ledgers import OpenLedgers
@@ -30,9 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "Datasets", "budget_document", "preview_for", "report_text", "visible_page"]
 
 _CONFLICT = 409
-# What a dataset is opened with besides its path; the same names as Curator has.
-PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure", "side", "group")
-CARD = ("types", "bounds", "labels", "header")
+# What a dataset is opened with, besides what is settled beforehand: whether its rows may have another budget, and its units.
+_GIVEN = [name for name in Terms.__struct_fields__ if name not in ("second_budget", "unit", "tables")]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +88,12 @@ class Datasets(OpenLedgers[Dataset]):
             return self._make_dataset(name, stored, curator)
 
         return self.create(name, make, lambda state: self._enter_dataset(name, stored, state, place=place, seen=seen))
+
+    def plan_registration(self, document: Register) -> AnyPlan:
+        """Return the plan that a registration would fix. Nothing is stored, and of its rows only the number is told."""
+        place, unit = self._find_place(document.path), self._find_unit(plain(document))
+        with closing(open_engine(place, types=document.types, header=document.header, **unit)) as engine:
+            return plan_terms(document, rows=engine.card.rows, group=document.group or 1)
 
     def _enter_dataset(
         self, name: str, stored: dict[str, Any], state: LedgerState, *, place: str, seen: Sequence[str] | None
@@ -147,7 +155,7 @@ class Datasets(OpenLedgers[Dataset]):
 
 def _read_given(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what Curator is given of a registration."""
-    given = {key: document[key] for key in (*PLANNED, *CARD) if document.get(key) is not None}
+    given = {key: document[key] for key in _GIVEN if document.get(key) is not None}
     if "bounds" in given:
         given["bounds"] = {column: tuple(ends) for column, ends in given["bounds"].items()}
     return given
@@ -178,7 +186,7 @@ def refuse_second_budget(
     if name is not None or (near is not None and near != Path(str(own)).resolve()):
         where = "in a ledger near the file" if name is None else f"as the dataset {name}"
         detail = f"these rows already have a budget, {where}; use it, or give second_budget to create another"
-        raise Refused(_CONFLICT, "second budget", detail)
+        raise Refused(_CONFLICT, "second budget", detail, parameter="path")
 
 
 def _find_named(place: str, engine: Engine, ledgers: Mapping[str, str | Path]) -> str | None:
@@ -203,7 +211,7 @@ def preview_for(curator: Curator, query: str, caller: "Caller") -> Preview:
     An analyst is told that it was asked before where the same name paid for it: whether anybody else did is not told. The
     owner, who sees the whole history, is told of everybody's.
     """
-    return curator.preview(query, analyst=caller.name if caller.role == "analyst" else None)
+    return curator.preview(query, analyst=caller.seen_by)
 
 
 def visible_page(curator: Curator, caller: "Caller", *, before: int | None = None, limit: int = 100) -> Page:
@@ -211,8 +219,7 @@ def visible_page(curator: Curator, caller: "Caller", *, before: int | None = Non
 
     The curator's lock is not taken: the ledger is read a few hundred entries at a time.
     """
-    analyst = caller.name if caller.role == "analyst" else None
-    return history_page(curator.ledger, before=before, limit=limit, analyst=analyst)
+    return history_page(curator.ledger, before=before, limit=limit, analyst=caller.seen_by)
 
 
 def report_text(dataset: Dataset, caller: "Caller", *, before: int | None = None, limit: int = 1000) -> str:

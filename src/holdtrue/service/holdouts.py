@@ -3,16 +3,20 @@
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holdtrue.codec import plain
-from holdtrue.curator.history import Page, history_page
+from holdtrue.curator.history import Page
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError
 from holdtrue.holdouts import Holdout, Leaderboard, Place, Score, Verdict
+from holdtrue.holdouts.ledger_views import read_budget, read_looks
+from holdtrue.holdouts.records import HoldoutBudget
 from holdtrue.holdouts.terms import say_width
+from holdtrue.requests import HoldoutTerms
 from holdtrue.service.dispatch import LedgerThreads
 from holdtrue.service.open_ledgers import OpenLedgers
 from holdtrue.service.receipts import Receipts
@@ -22,11 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HoldoutDispatcher", "Holdouts", "read_labels"]
 
-_BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
-_GATE = ("yes", "incumbent", "metric", "tells", "gain", "discordant")
-_REUSABLE = ("train", "overfits", "threshold", "tolerance")
-_HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "cluster", "reserve")
-_LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")
+_TERMS = {
+    kind: [name for name in HoldoutTerms.__struct_fields__ if name in signature(kind).parameters]
+    for kind in (Holdout, Leaderboard)
+}
 _LINES = 1000
 _REGISTERED = "registered"  # the public name of the results that a gate was registered with
 
@@ -67,9 +70,13 @@ class HoldoutDispatcher(LedgerThreads):
         super().close()
         self._kept.close()
 
-    def read_lines(self, *, analyst: str | None = None) -> Page:
+    def read_budget(self) -> HoldoutBudget:
+        """Return how many looks and yes are left, and how wide what is told is. Free."""
+        return read_budget(self.ledger)
+
+    def read_lines(self, *, analyst: str | None = None, before: int | None = None, limit: int = _LINES) -> Page:
         """Return the newest looks, of one analyst if one is named. Free."""
-        return history_page(self.ledger, limit=_LINES, analyst=analyst)
+        return read_looks(self.ledger, before=before, limit=limit, analyst=analyst)
 
     def call_verb(self, verb: str, asked: Mapping[str, Any], who: Mapping[str, Any]) -> Score | Verdict:
         """Take a look in this thread: for the demonstration, before anybody is served."""
@@ -147,7 +154,7 @@ class Holdouts(OpenLedgers[HoldoutDispatcher]):
 
 def _open_cases(document: Mapping[str, Any], truth: object, ledger: str | Path | None) -> Holdout | Leaderboard:
     board = document.get("kind") == "leaderboard"
-    names = _LEADERBOARD if board else _HOLDOUT
+    names = _TERMS[Leaderboard if board else Holdout]
     given: dict[str, Any] = {name: document[name] for name in names if document.get(name) is not None}
     if document.get("classes") is not None:
         given["classes"] = {label: number for label, number in document["classes"]}  # noqa: C416 - a list of pairs

@@ -20,7 +20,7 @@ from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, Ref
 from holdtrue.events import NoCost
 from holdtrue.ledgers import Charge, Ledger, Receipt, open_ledger, verify
 from holdtrue.planning.plans import read_plan
-from holdtrue.service.database import DATASETS, HOLDOUTS, RECEIPTS, Database, lock_creation
+from holdtrue.service.database import RECEIPTS, REGISTERED, Database, lock_creation
 from holdtrue.service.http.problems import Refused
 
 if TYPE_CHECKING:
@@ -41,11 +41,8 @@ __all__ = [
 
 Kind: TypeAlias = Literal["dataset", "holdout"]
 
-# The table of what is registered, what its schemas in PostgreSQL begin with, and how its files end.
-_PLACES: Final[Mapping[Kind, tuple[sa.Table, str, str]]] = {
-    "dataset": (DATASETS, "ht_", ".ledger"),
-    "holdout": (HOLDOUTS, "hh_", ".holdout.ledger"),
-}
+# What the schemas of ledgers in PostgreSQL begin with, and how their files end.
+_PLACES: Final[Mapping[Kind, tuple[str, str]]] = {"dataset": ("ht_", ".ledger"), "holdout": ("hh_", ".holdout.ledger")}
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LONGEST_SCHEMA = 60  # of PostgreSQL's 63, less the mark before it
 RETIRED = "retired"
@@ -160,8 +157,8 @@ class Receipts:
             self.enter(connection, kind, name, state)
 
 
-def _match_row(kind: Kind, name: str) -> tuple[sa.ColumnElement[bool], ...]:
-    return RECEIPTS.c.kind == kind, RECEIPTS.c.name == name
+def _match_row(kind: Kind, name: str, *, table: sa.Table = RECEIPTS) -> tuple[sa.ColumnElement[bool], ...]:
+    return table.c.kind == kind, table.c.name == name
 
 
 def _make_row(kind: Kind, name: str, state: LedgerState) -> dict[str, object]:
@@ -174,7 +171,7 @@ class Registered:
     def __init__(self, kind: Kind, settings: "Settings", receipts: Receipts) -> None:
         self.kind: Kind = kind
         self.settings, self.receipts = settings, receipts
-        self._table, self._mark, self._ending = _PLACES[kind]
+        self._mark, self._ending = _PLACES[kind]
 
     def ledger_url(self, name: str, *, create: bool = False) -> str | Path:
         """Return where the ledger of a name is: a file in the home folder, or a schema of PostgreSQL.
@@ -195,22 +192,27 @@ class Registered:
     def list_names(self) -> list[str]:
         """Return every name that is registered, sorted."""
         with self.receipts.database.read() as connection:
-            return list(connection.execute(sa.select(self._table.c.name).order_by(self._table.c.name)).scalars())
+            return self._select_names(connection)
+
+    def _select_names(self, connection: sa.Connection) -> list[str]:
+        table = REGISTERED.c
+        return list(connection.execute(sa.select(table.name).where(table.kind == self.kind).order_by(table.name)).scalars())
 
     def read_document(self, name: str) -> dict[str, Any] | None:
         """Return what was registered under a name; None where there is nothing."""
         if not _NAME.fullmatch(name):
             return None
-        chosen = sa.select(self._table.c.document).where(self._table.c.name == name)
+        chosen = sa.select(REGISTERED.c.document).where(*_match_row(self.kind, name, table=REGISTERED))
         with self.receipts.database.read() as connection:
             found: dict[str, Any] | None = connection.execute(chosen).scalar_one_or_none()
         return found
 
     def list_served(self) -> list[str]:
         """Return every name that is registered and not retired, sorted."""
-        table = self._table.c
+        table = REGISTERED.c
+        chosen = sa.select(table.name, table.document).where(table.kind == self.kind).order_by(table.name)
         with self.receipts.database.read() as connection:
-            rows = connection.execute(sa.select(table.name, table.document).order_by(table.name)).all()
+            rows = connection.execute(chosen).all()
         return [name for name, document in rows if RETIRED not in document]
 
     def retire(self, name: str) -> None:
@@ -221,7 +223,8 @@ class Registered:
             raise UnknownName(message)
         kept = {RETIRED: int(time.time())} | document
         with self.receipts.database.begin() as connection:
-            connection.execute(sa.update(self._table).where(self._table.c.name == name).values(document=kept))
+            chosen = _match_row(self.kind, name, table=REGISTERED)
+            connection.execute(sa.update(REGISTERED).where(*chosen).values(document=kept))
 
     def refuse_taken(self, name: str) -> None:
         """Refuse what cannot be a name, and a name that is registered."""
@@ -235,20 +238,22 @@ class Registered:
 
         Return False, with nothing written, where ``seen`` are not all the names that are registered by now.
         """
-        row = {"name": name, "document": dict(document), "created": int(time.time())}
+        row = {"kind": self.kind, "name": name, "document": dict(document), "created": int(time.time())}
         with self.receipts.database.begin() as connection:
             lock_creation(connection)
-            names = set(connection.execute(sa.select(self._table.c.name)).scalars())
+            names = set(self._select_names(connection))
             if name in names:
                 raise self._name_taken()
             if seen is not None and not names <= set(seen):
                 return False
-            connection.execute(sa.insert(self._table).values(row))
+            connection.execute(sa.insert(REGISTERED).values(row))
             self.receipts.enter(connection, self.kind, name, state)
         return True
 
     def _name_taken(self) -> Refused:
-        return Refused(_CONFLICT, "name taken", f"there is already a {self.kind} of that name; choose another")
+        return Refused(
+            _CONFLICT, "name taken", f"there is already a {self.kind} of that name; choose another", parameter="name"
+        )
 
 
 def check_name(name: object) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -16,8 +17,9 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from msgspec import Struct
 from starlette.requests import Request
+from starlette.responses import Response
 
-from holdtrue.codec import convert, plain
+from holdtrue.codec import convert, encode, plain
 from holdtrue.errors import InvalidParameter
 from holdtrue.requests import Request as AnyRequest
 from holdtrue.service.http.problems import Refused
@@ -29,7 +31,9 @@ __all__ = [
     "decode_body",
     "describe_application",
     "describe_body",
+    "describe_reply",
     "fields_of",
+    "make_reply",
     "parse_json",
     "read_body",
 ]
@@ -141,7 +145,7 @@ def decode_body(document: object, kind: type[Kind]) -> Kind:
     """Return a body as the request record that it must be.
 
     Failure: InvalidParameter with the field's name in one line. Nothing of the body is repeated: a field that the record
-    does not declare is not named.
+    does not declare is not named, but the declared one that is nearest.
     """
     try:
         return convert(document, kind)
@@ -150,8 +154,10 @@ def decode_body(document: object, kind: type[Kind]) -> Kind:
     name, expected = found.parameter, found.expected.replace("'", "")  # quoted, a pattern would be masked as a value
     if expected.startswith("left out"):
         outer = re.split(r"[.\[]", name)[0]
+        near = get_close_matches(outer, kind.__struct_fields__, n=1) if outer == name else []
+        hint = f"; did you mean {near[0]}?" if near else ""
         name = outer if outer in kind.__struct_fields__ and outer != name else "document"
-        expected = "without fields that /openapi.json does not describe"
+        expected = f"without fields that /openapi.json does not describe{hint}"
     raise InvalidParameter.without_value("the body" if name == "document" else name, expected)
 
 
@@ -222,6 +228,17 @@ def _describe_documents() -> dict[str, Any]:
     kinds = get_args(AnyRequest)
     _, found = _make_schemas(kinds)
     return {name: schema for name, schema in found.items() if name not in {kind.__name__ for kind in kinds}}
+
+
+def describe_reply(text: str, media: str = "application/json", *, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """Return how the document of the API describes a reply."""
+    schema = {"type": "object"} if media == "application/json" else {"type": "string"}
+    return {status: {"description": text, "content": {media: {"schema": schema}}}}
+
+
+def make_reply(document: object, *, status: int = 200) -> Response:
+    """Return a document as a reply."""
+    return Response(encode(document), status, media_type="application/json")
 
 
 def _make_schemas(kinds: Iterable[type[Struct]]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:

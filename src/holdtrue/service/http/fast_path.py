@@ -137,7 +137,8 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
         service.metrics.note_charge(scope, name, "ask", measured)
         return encode(measured[0]).encode()
     if asked.by is not None:
-        given: dict[str, Any] = {"by": asked.by, "keys": asked.keys, "key": key, "analyst": caller.name}
+        given: dict[str, Any] = {"by": asked.by, "keys": asked.keys, "questions": asked.questions}
+        given |= {"key": key, "analyst": caller.name}
         found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.ask, asked.query, **given))
         scope["entry"] = found.certificate.entry
         service.metrics.count_ask(name, "mean", charged=not found.repeated, left=found.certificate.left)
@@ -145,7 +146,8 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
     if asked.deduce is None:
         answers = await dataset.dispatcher.ask(queries, key, caller.name)
     else:
-        job = partial(dataset.curator.ask_free, list(queries), key=key, analyst=caller.name)
+        given = {"key": key, "analyst": caller.name, "seen_by": caller.seen_by}
+        job = partial(dataset.curator.ask_free, list(queries), **given)
         answers = await dataset.dispatcher.run_long(caller.name, job)
     service.metrics.note_charge(scope, name, "ask", answers)
     return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
@@ -163,9 +165,8 @@ def _decode_ask(content: bytes) -> Ask:
             if asked.query is not None:
                 return asked
     asked = bodies.decode_body(bodies.parse_json(content), Ask)
-    grouped = (
-        asked.query is not None and asked.by is not None and asked == Ask(query=asked.query, by=asked.by, keys=asked.keys)
-    )
+    by_group = Ask(query=asked.query, by=asked.by, keys=asked.keys, questions=asked.questions)
+    grouped = asked.query is not None and asked.by is not None and asked == by_group
     plain = (Ask(query=asked.query, deduce=asked.deduce), Ask(queries=asked.queries, deduce=asked.deduce))
     measured = asked.values is not None and asked == Ask(values=asked.values, name=asked.name)
     if not grouped and not measured and (asked not in plain or asked == Ask(deduce=asked.deduce)):
@@ -193,6 +194,6 @@ router.add_api_route(
     response_class=Response,
     responses={**PROBLEMS, 200: _ANSWER},
     openapi_extra={"parameters": [_NAME, _HEADER], "security": [{"key": []}]}
-    | describe_body(Ask, only=("query", "queries", "values", "name", "by", "keys", "deduce")),
+    | describe_body(Ask, only=("query", "queries", "values", "name", "by", "keys", "questions", "deduce")),
 )
 _ROUTE = router.routes[-1]

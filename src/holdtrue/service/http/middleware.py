@@ -1,9 +1,16 @@
 """What every request passes and every response carries: id, Host, limits, the tick (P9), security headers, a log line."""
 
 import asyncio
+import ctypes
+import heapq
 import math
+import os
 import re
+import sys
 import time
+import weakref
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -29,6 +36,7 @@ _TOO_LARGE = 413
 _MISDIRECTED = 421
 _LABELS = ("/v1/holdouts", "/page/holdouts")
 _DRAWN = 256
+_ABSOLUTE = 1  # of timerfd_settime: the end is a time of the clock, and no distance
 # Nothing that these say was computed for the request.
 _UNTICKED = ("/healthz", "/readyz", "/openapi.json", "/static/")
 _FIXED = [
@@ -45,88 +53,119 @@ _DEFAULT = [
 ]
 
 
-class _Timers:
-    """Ends ticks; those that end at the same microsecond share a timer, since the clock of uvloop goes by milliseconds."""
+class _Waits:
+    """Ends the waits of one event loop; those that end at the same microsecond end together.
 
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._due: dict[int, list[Departure]] = {}
+    The clock of uvloop goes by whole milliseconds, and so do its waits, which begin when the loop last woke. On Linux a
+    timer of the system, on the system's own clock, wakes the loop to the microsecond, whenever it was set and whatever
+    woke the loop before; arrivals count from the next millisecond, so that many end at once. Elsewhere the loop's own
+    timers do.
+    """
 
-    def add(self, departure: "Departure", loop: asyncio.AbstractEventLoop, when: float) -> int:
-        """Have a departure told of the end of a tick; return what names that end."""
-        if loop is not self._loop:  # those of a loop that is gone are waited for by nobody
-            self._loop, self._due = loop, {}
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due: dict[int, list[asyncio.Future[None]]] = {}
+        self._ends: list[int] = []  # a heap of microseconds
+        self._timer = _open_timer() if type(loop).__module__.partition(".")[0] == "uvloop" else None
+        if self._timer is not None:
+            loop.add_reader(self._timer, self._wake)
+            weakref.finalize(loop, os.close, self._timer)
+
+    def now(self, loop: asyncio.AbstractEventLoop) -> float:
+        """Return the time of the clock that waits go by."""
+        return loop.time() if self._timer is None else time.monotonic()
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> float:
+        """Return the time from which ticks are counted for what arrives now."""
+        return loop.time() if self._timer is None else math.ceil(time.monotonic() * 1000) / 1000
+
+    async def wait_until(self, when: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Return at a time of the clock."""
         end = round(when * 1e6)
+        waiting: asyncio.Future[None] = loop.create_future()
         due = self._due.get(end)
         if due is None:
             due = self._due[end] = []
-            loop.call_at(when, self._finish_ticks, end)
-        due.append(departure)
-        return end
+            if self._timer is None:
+                loop.call_at(when, self._end_waits, end)
+            else:
+                heapq.heappush(self._ends, end)
+                if self._ends[0] == end:
+                    _set_timer(self._timer, end)
+        due.append(waiting)
+        await waiting
 
-    def _finish_ticks(self, end: int) -> None:
-        for departure in self._due.pop(end, ()):
-            departure.finish_tick(end)
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # it was set anew since it woke the loop
+            os.read(self._timer or 0, 8)
+        now = time.monotonic() * 1e6
+        while self._ends and self._ends[0] <= now:
+            self._end_waits(heapq.heappop(self._ends))
+        if self._ends:
+            _set_timer(self._timer or 0, self._ends[0])
+
+    def _end_waits(self, end: int) -> None:
+        for waiting in self._due.pop(end, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+
+_WAITS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waits] = weakref.WeakKeyDictionary()
+
+
+@cache
+def _load_system() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+def _open_timer() -> int | None:
+    """Return a timer of the system that a loop can wait for; None where there is none."""
+    if sys.platform != "linux":
+        return None
+    found: int = _load_system().timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+    return None if found < 0 else found
+
+
+def _set_timer(timer: int, end: int) -> None:
+    """Have a timer of the system end at a microsecond of its clock; one that has passed ends now."""
+    seconds, rest = divmod(end, 1_000_000)
+    _load_system().timerfd_settime(timer, _ABSOLUTE, (ctypes.c_long * 4)(0, 0, seconds, max(1, rest * 1000)), None)
 
 
 class Departure:
     """When the response to one request leaves.
 
     Guarantee: :meth:`leave` returns at the arrival plus k ticks, with k the smallest whole number, at least 1, that the work
-    fits into; so the time of leaving depends on how long the work took through k alone. The timers that end the wait are set
-    at the arrival and at each tick, never when the work is done, so that their rounding tells nothing either. Needs: an
-    event loop that is not blocked. Fails: late, by as much as the loop is busy. ``tick=0`` turns it off.
+    fits into; so the time of leaving depends on how long the work took through k alone. One timer is set, when the work is
+    done, for the arrival plus k ticks. Needs: an event loop that is not blocked. Fails: late, by as much as the loop is
+    busy; without a timer of the system, which Linux has, also by less than a millisecond that the loop's wait adds: it
+    lasts whole milliseconds from when the loop last woke, which may be when the work was done. ``tick=0`` turns it off.
 
     The arrival is when the head of a request was read, or the end of its body where it has one: whoever holds back the last
     byte of a body moves the ticks along with it.
     """
 
-    __slots__ = ("_arrival", "_end", "_loop", "_number", "_tick", "_timers", "_waiting")
+    __slots__ = ("_arrival", "_loop", "_tick", "_waits")
 
-    def __init__(self, tick: float, timers: _Timers | None = None) -> None:
-        self._tick, self._timers = tick, timers or _Timers()
-        self._loop = asyncio.get_running_loop()
-        self._arrival = self._loop.time()
-        self._number = 0
-        self._end: int | None = None  # of the tick under way
-        self._waiting: asyncio.Future[None] | None = None
+    def __init__(self, tick: float) -> None:
+        self._tick, self._loop = tick, asyncio.get_running_loop()
+        waits = _WAITS.get(self._loop)
+        if waits is None:
+            waits = _WAITS[self._loop] = _Waits(self._loop)
+        self._waits = waits
+        self._arrival = waits.begin(self._loop)
 
     def arrive(self) -> None:
         """Count ticks from now on: the whole request is here."""
-        self.end()
-        self._arrival, self._number = self._loop.time(), 0
-        self._set_timer()
+        self._arrival = self._waits.begin(self._loop)
 
     async def leave(self) -> int:
         """Wait for the next tick, and return its number."""
         if self._tick <= 0:
             return 0
-        if self._end is None:  # refused before its body was read
-            self._set_timer()
-        self._waiting = self._loop.create_future()
-        await self._waiting
-        return self._number
-
-    def end(self) -> None:
-        """Set no more timers."""
-        self._end = None
-
-    def _set_timer(self) -> None:
-        if self._tick > 0:
-            # A timer may fire late, after further ticks: those are over.
-            passed = math.floor((self._loop.time() - self._arrival) / self._tick)
-            self._number = max(self._number, passed) + 1
-            self._end = self._timers.add(self, self._loop, self._arrival + self._number * self._tick)
-
-    def finish_tick(self, end: int) -> None:
-        """Let the response leave if it waits, or begin the next tick; nothing if this tick is not under way any more."""
-        if end != self._end:
-            return
-        self._end = None
-        if self._waiting is None:
-            self._set_timer()
-        elif not self._waiting.done():
-            self._waiting.set_result(None)
+        # A part in a million for rounding: what ends on a tick is late for it.
+        number = max(1, math.floor((self._waits.now(self._loop) - self._arrival) / self._tick + 1e-6) + 1)
+        await self._waits.wait_until(self._arrival + number * self._tick, self._loop)
+        return number
 
 
 class Envelope:
@@ -143,7 +182,6 @@ class Envelope:
         self._hosts = None if "*" in settings.hosts else {host.lower() for host in settings.hosts}
         self._metrics, self._spans = metrics, spans
         self._ids = _Ids()
-        self._timers = _Timers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request."""
@@ -156,20 +194,17 @@ class Envelope:
         raw_id = given if given and _ID.fullmatch(given) else self._ids.draw_id()
         request_id = scope["request_id"] = raw_id.decode()
         path = str(scope["path"])
-        departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick, self._timers)
+        departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick)
         sent = _Sent(send, raw_id, departure)
         limit = self._labels_limit if path.startswith(_LABELS) else self._limit
         early = self._refuse_early(headers, request_id, limit)
         body = _Bounded(receive, scope, limit=limit, seconds=self._patience, departure=departure)
         if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0":
             body.end()
-        try:
-            if early is None:
-                early = await self._call_application(scope, body, sent, request_id)
-            if early is not None and not sent.status:
-                await early(scope, receive, sent)
-        finally:
-            departure.end()
+        if early is None:
+            early = await self._call_application(scope, body, sent, request_id)
+        if early is not None and not sent.status:
+            await early(scope, receive, sent)
         found = scope.get("route")
         route = "other" if "endpoint" in scope else "unmatched"
         route = route if found is None else getattr(found, "path", route)

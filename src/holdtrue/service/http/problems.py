@@ -31,7 +31,9 @@ __all__ = [
 MEDIA = "application/problem+json"
 _FIELDS = ("required", "requested", "left", "unit", "entry", "parameter")
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
-_OURS = frozenset({"'pattern'", "'population'", "'sample'", "'-'", "'_'", "'soft-majority'", "'validity'", "'privacy'"})
+_OUR_WORDS = """pattern population sample - _ soft-majority agnostic noisy-max validity privacy pairs triples once each both
+search exponential minimiser descent one-pass content key position fixed gain score bound brier recall 2026-01-31 ..."""
+_OURS = frozenset(f"'{word}'" for word in _OUR_WORDS.split()) | {'"..."', "'2026-01-31 10:00:00'"}
 _WORD = re.compile(r"[a-z][a-z_, ]{0,60}|[a-z_]{1,40}(\[[0-9]{1,8}\])?(\.[a-z_]{1,40}(\[[0-9]{1,8}\])?){0,4}")
 _LOGGER = logging.getLogger("holdtrue.service")
 
@@ -39,8 +41,11 @@ _LOGGER = logging.getLogger("holdtrue.service")
 class Refused(RefusedError):
     """A refusal that only HTTP knows: a body too large, a route that is not there, a key missing. Nothing was spent."""
 
-    def __init__(self, status: int, title: str, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, title: str, detail: str, *, headers: Mapping[str, str] | None = None, parameter: str = ""
+    ) -> None:
         super().__init__(detail)
+        self.parameter = parameter
         self.status = status
         self.title = title
         self.detail = detail

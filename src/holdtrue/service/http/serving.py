@@ -247,7 +247,7 @@ def prepare_demo(home: Path, *, port: int = 0) -> Demo:
     service = app.state.service
     service.registry.register(_DEMO, describe_dataset(population), truth=lru_cache(4096)(population.truth))
     exam = make_exam()
-    app.state.demo_files = exam.files
+    app.state.demo_files, app.state.demo_holdout = exam.files, _EXAM
     _open_exam(service.registry.register_holdout(_EXAM, exam.document), exam)
     _, owner = service.keyring.create("you", "owner")
     key, _ = service.keyring.create("guest", "analyst")

@@ -17,11 +17,11 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from holdtrue import __version__
 from holdtrue.errors import MissingExtra
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import PROBLEMS, Refused
 from holdtrue.service.identity import caller_of, headers_of
+from holdtrue.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

@@ -59,6 +59,11 @@ class Caller:
     role: "Role"
     prefix: str
 
+    @property
+    def seen_by(self) -> str | None:
+        """Return whose answers this caller may see: an analyst's own, or those of all."""
+        return self.name if self.role == "analyst" else None
+
 
 async def caller_of(request: Request) -> Caller:
     """Return who sends a request, as :func:`caller_in` does."""

@@ -7,24 +7,25 @@ header Idempotency-Key, or the request's ``id``.
 
 import json
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.routing import APIRoute
 
-from holdtrue import __version__
 from holdtrue.codec import encode
 from holdtrue.curator.models import Model
 from holdtrue.errors import HoldtrueError, UnknownName
 from holdtrue.records import Prediction
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset
+from holdtrue.service.http.bodies import describe_reply, make_reply
 from holdtrue.service.http.problems import PROBLEMS, Refused, to_problem
 from holdtrue.service.http.telemetry import require_ready
 from holdtrue.service.identity import Analyst, Anyone, Caller, request_id_of
 from holdtrue.service.inference.tensors import Inference, datatype_of, encode_labels, read_inference, table_of
+from holdtrue.version import __version__
 
 __all__ = ["router"]
 
@@ -64,48 +65,40 @@ class InferenceRoute(APIRoute):
 router = APIRouter(prefix="/v2", tags=["inference"], route_class=InferenceRoute, responses=PROBLEMS)
 
 
-def _describe_reply(text: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"description": text, "content": {"application/json": {"schema": {"type": "object"}}}}}
-
-
-def _make_reply(document: Mapping[str, Any]) -> Response:
-    return Response(encode(document), media_type="application/json")
-
-
-@router.get("", response_class=Response, responses=_describe_reply("The server."))
+@router.get("", response_class=Response, responses=describe_reply("The server."))
 async def server(_: Anyone) -> Response:
     """Return what the server is."""
-    return _make_reply({"name": "holdtrue", "version": __version__, "extensions": ["binary_tensor_data"]})
+    return make_reply({"name": "holdtrue", "version": __version__, "extensions": ["binary_tensor_data"]})
 
 
-@router.get("/health/live", response_class=Response, responses=_describe_reply("Yes."))
+@router.get("/health/live", response_class=Response, responses=describe_reply("Yes."))
 async def live() -> Response:
     """Answer as long as the process does."""
-    return _make_reply({"live": True})
+    return make_reply({"live": True})
 
 
-@router.get("/health/ready", response_class=Response, responses=_describe_reply("Yes."))
+@router.get("/health/ready", response_class=Response, responses=describe_reply("Yes."))
 async def ready(request: Request) -> Response:
     """Answer 200 once every registered dataset is open."""
     await require_ready(request)
-    return _make_reply({"ready": True})
+    return make_reply({"ready": True})
 
 
-@router.get("/models/{model}", response_class=Response, responses=_describe_reply("The model."))
+@router.get("/models/{model}", response_class=Response, responses=describe_reply("The model."))
 async def metadata(request: Request, model: ModelName, _: Anyone) -> Response:
     """Return a model's inputs and its output."""
     found = (await _find_model(request, model))[1]
     inputs = [{"name": name, "datatype": _TYPES[kind], "shape": [-1]} for name, kind in found.reads.items()]
     output = {"name": "label", "datatype": datatype_of(found.asked.labels), "shape": [-1]}
     document = {"name": model, "versions": [_VERSION], "platform": "holdtrue", "inputs": inputs, "outputs": [output]}
-    return _make_reply(document)
+    return make_reply(document)
 
 
-@router.get("/models/{model}/ready", response_class=Response, responses=_describe_reply("Yes."))
+@router.get("/models/{model}/ready", response_class=Response, responses=describe_reply("Yes."))
 async def model_ready(request: Request, model: ModelName, _: Anyone) -> Response:
     """Answer 200 where the model is trained."""
     await _find_model(request, model)
-    return _make_reply({"name": model, "ready": True})
+    return make_reply({"name": model, "ready": True})
 
 
 _BODY = {
@@ -139,17 +132,15 @@ _BODY = {
 }
 
 
-@router.post("/models/{model}/infer", response_class=Response, responses=_describe_reply("The labels."), openapi_extra=_BODY)
+@router.post("/models/{model}/infer", response_class=Response, responses=describe_reply("The labels."), openapi_extra=_BODY)
 async def infer(request: Request, model: ModelName, caller: Analyst) -> Response:
     """Return private predictions of a trained model; each new row spends budget."""
     asked = await _read_request(request)
     key = _read_key(request, asked, caller)
     dataset, found = await _find_model(request, model)
     table = table_of(asked.inputs, found.reads)
-    said = await dataset.dispatcher.run_long(
-        caller.name,
-        partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name),
-    )
+    given: dict[str, Any] = {"epsilon": asked.epsilon, "mu": asked.mu, "key": key, "analyst": caller.name}
+    said = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.predict, found.asked.name, table, **given))
     predictions = said if isinstance(said, list) else [said]
     service_of(request).metrics.note_charge(request.scope, dataset.name, "predict", predictions)
     return _make_response(model, asked, found, predictions)
@@ -203,10 +194,10 @@ def _make_response(model: str, asked: Inference, found: Model, predictions: list
         "epsilon": newest.epsilon,
         "delta": newest.delta,
     }
-    if found.asked.bounds is not None:
-        # The largest, since parameters are single values; a point that was answered before has the noise of that time.
-        known = [each.noise for each in predictions if isinstance(each.noise, float)]
-        paid |= {"noise": max(known)} if known else {}
+    # The largest, since parameters are single values; a point that was answered before has the noise of that time.
+    for name in ("noise", "error_bound", "excess_error"):
+        known = [value for each in predictions if isinstance(value := getattr(each, name), float)]
+        paid |= {name: max(known)} if len(known) == len(predictions) else {}
     document = {"model_name": model, "model_version": _VERSION, "outputs": [output], "parameters": paid}
     if asked.id is not None:
         document["id"] = asked.id

@@ -57,12 +57,13 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """One request: its id if it has one, its inputs by name, how the output is to be written, and epsilon if given."""
+    """One request: its id if it has one, its inputs by name, how the output is written, and epsilon or mu if given."""
 
     id: str | None
     inputs: dict[str, Tensor]
     binary: bool
     epsilon: float | None
+    mu: float | None
 
 
 def _refuse_request(detail: str) -> NoReturn:
@@ -85,14 +86,15 @@ def read_inference(body: bytes, header: str | None) -> Inference:
     name = document.get("id")
     if name is not None and not isinstance(name, str):
         _refuse_request("id must be a text")
-    parameters = _read_parameters(document.get("parameters"), {"binary_data_output", "epsilon"} | _IGNORED)
+    parameters = _read_parameters(document.get("parameters"), {"binary_data_output", "epsilon", "mu"} | _IGNORED)
     binary = _read_flag(parameters, "binary_data_output")
     chosen = _read_output(document.get("outputs"))
     return Inference(
         id=name or None,
         inputs=_read_inputs(document["inputs"], body[split:], binary=header is not None),
         binary=binary if chosen is None else chosen,
-        epsilon=_read_epsilon(parameters.get("epsilon")),
+        epsilon=_read_privacy(parameters, "epsilon"),
+        mu=_read_privacy(parameters, "mu"),
     )
 
 
@@ -111,11 +113,12 @@ def _read_flag(parameters: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def _read_epsilon(value: object) -> float | None:
+def _read_privacy(parameters: Mapping[str, Any], name: str) -> float | None:
+    value = parameters.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST_ROWS:
-        _refuse_request("epsilon must be a number above 0")
+        _refuse_request(f"{name} must be a number above 0")
     return float(value)
 
 

@@ -14,7 +14,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
-from holdtrue import __version__
 from holdtrue.curator import Curator
 from holdtrue.errors import InvalidParameter
 from holdtrue.holdouts import Holdout
@@ -30,6 +29,7 @@ from holdtrue.service.identity import Caller
 from holdtrue.service.mcp import ToolCall
 from holdtrue.service.mcp.tools import Tools, VerbTool
 from holdtrue.service.settings import Settings
+from holdtrue.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -80,7 +80,6 @@ def create_server(tools: Tools, *, caller: Caller | None = None, tick: float = 0
             return await call_next(ctx)
         finally:
             await departure.leave()
-            departure.end()
 
     server: Server[Any] = Server(
         "holdtrue",

@@ -164,8 +164,10 @@ def _write_request(
 ) -> tuple[str, str, list[tuple[bytes, bytes]], bytes]:
     """Return method, address, headers and body of a call; InvalidParameter for fields that the tool does not have."""
     given = dict(arguments)
-    if not set(given) <= set(tool.schema["properties"]):
-        raise InvalidParameter.without_value("arguments", "without fields that the tool's schema does not have")
+    fields = list(tool.schema["properties"])
+    if not set(given) <= set(fields):
+        known = f"; its fields are {', '.join(fields)}" if fields else ""
+        raise InvalidParameter.without_value("arguments", f"without fields that the tool does not have{known}")
     given.pop(tool.place or "", None)
     headers = [(b"content-type", b"application/json")]
     if tool.keyed:
@@ -181,9 +183,9 @@ def _write_request(
 
 
 def _find_cost(tool: VerbTool, document: dict[str, Any]) -> float:
-    """Return what a response was charged, in the unit of the budget, or looks; a repeat costs nothing."""
+    """Return what a response was charged, in the unit of the budget, or looks; a repeat costs nothing, nor a free no."""
     if tool.place == "holdout":
-        return 0 if document.get("repeated") else 1
+        return 0 if document.get("repeated") or document.get("free") else 1
     if "run_cost" in document and not document.get("repeated"):
         return float(document["run_cost"])
     if "cost" in document:
@@ -199,7 +201,8 @@ def _find_cost(tool: VerbTool, document: dict[str, Any]) -> float:
 def _derive_tools(document: Mapping[str, Any], *, only: str | None) -> list[VerbTool]:
     """Return the tools that the description of an API gives; with ``only`` those of one dataset, or of one holdout."""
     found: dict[str, VerbTool] = {}
-    for path, methods in document["paths"].items():
+    paths = document["paths"]  # those of datasets first: where both have a verb, it is theirs by its plain name
+    for path, methods in sorted(paths.items(), key=lambda each: each[0].startswith("/v1/holdouts/")):
         for method, operation in methods.items():
             name, place = _name_tool(method, path)
             if name is None or (only is not None and (place not in (None, only) or path in _LISTS)):

@@ -8,5 +8,5 @@ from pathlib import Path
 __all__ = ["FOLDER", "HEAD", "VERSIONS"]
 
 FOLDER = Path(__file__).parent
-HEAD = "0002"
+HEAD = "0003"
 VERSIONS = "service_version"

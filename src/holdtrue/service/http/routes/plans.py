@@ -130,6 +130,9 @@ class PlanHoldout(StrictModel):
     alpha: Share = None
     gain: Share = None
     discordant: Share = None
+    tells: Literal["bounds", "bounds at the end"] | None = None
+    epsilon: Epsilon = None
+    delta: Annotated[float | None, Field(ge=0, lt=1)] = None
 
 
 async def _make_plan(make: Callable[..., Any], form: StrictModel) -> Response:

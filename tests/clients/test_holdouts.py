@@ -41,6 +41,12 @@ def test_scores_are_the_holdouts_own_records(served, analyst):
     assert isinstance(holdout.compare_cases(GOOD, BETTER), ht.Score)
     assert holdout.score(cases=GOOD.astype(float) / 2).metric == "cases"
     assert (holdout.looks_left, holdout.card["looks"]) == (6, 10)
+    assert (holdout.budget.looks_left, holdout.budget.yes_left) == (6, None)
+    told = [line.responses[0] for line in holdout.history]
+    assert [found.value for found in told[:1]] == [score.value]
+    assert len(told) == 4
+    with served.connect("somebody else") as other:
+        assert other.holdout("scores").history == []
     assert "scores" in analyst.holdouts
 
 

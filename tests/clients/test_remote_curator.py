@@ -50,6 +50,15 @@ def test_means_and_shares_by_group_are_those_of_the_curator(analyst, curator):
             analyst.mean("bmi", **wrong)
 
 
+def test_a_histogram_has_the_bins_that_the_curator_has(analyst, curator):
+    table = analyst.histogram("age", low=0, high=100, bins=4, key="bins")
+    assert table == curator.history[-1].responses[0]
+    assert curator.histogram("age", low=0, high=100, bins=4).repeated
+    assert len(table) == 5
+    with pytest.raises(ht.InvalidParameter, match="low must be below high"):
+        analyst.histogram("age", low=9, high=9)
+
+
 def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
     table = analyst.table("region", ht.cut("age", [18, 65]), where="smoker", keys={"region": ["N", "S"]}, key="one table")
     assert table == curator.history[-1].responses[0]
@@ -58,6 +67,29 @@ def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
     assert again == table
     with pytest.raises(ht.InvalidParameter):
         analyst.table("region", "region", keys={"region": ["N"]})
+
+
+def test_rollups_are_declared_through_the_client(analyst):
+    table = analyst.table("region", where="age > 8", keys={"region": ["N", "S", "W"]}, rollups=[["N", "W"]])
+    assert table.unions.rollups == ((0, 2),)
+    with pytest.raises(ht.InvalidParameter):
+        analyst.table("region", keys={"region": ["N", "S"]}, rollups=[["N", "Q"]])
+
+
+def test_a_price_of_ones_own_is_charged_through_the_client(analyst, curator):
+    cost, keys = curator.plan.cost / 10**15, {"region": ["N", "S"]}
+    asks = [
+        lambda paid: analyst.table("region", where="age > 7", keys=keys, questions=paid),
+        lambda paid: analyst.mean("bmi", low=15, high=40, by="region", keys=keys, questions=paid),
+        lambda paid: analyst.ask("age > 50", by="region", keys=keys, questions=paid),
+    ]
+    for ask in asks:
+        assert [round(ask(paid).certificate.cost / cost, 6) for paid in (2, 5)] == [2, 5]
+        with pytest.raises(ht.InvalidParameter):
+            ask(1)
+    assert analyst.sum("bmi", low=15, high=40, by="region", keys=keys, questions=5).repeated
+    with pytest.raises(ht.InvalidParameter):
+        analyst.ask("age > 50", questions=2)
 
 
 def test_marginals_have_the_tables_that_the_curator_has(analyst, curator):
@@ -147,7 +179,7 @@ def test_scores_of_ones_own_go_over_http_with_their_terms(owner, analyst):
     assert owner.select(scores=scores, **given).repeated
     assert owner.select(scores=np.array([3, 5000, 2]), epsilon=0.05).name == "1"
     assert 40 <= float(owner.select(scores=[0, 9000, 0], line=(0, 100), cuts=[40, 60], epsilon=0.05).name) <= 60
-    for wrong in ({"weights": [0, 1, 1]}, {"sensitivity": -1}, {"top": 4}, {"weights": [1]}):
+    for wrong in ({"weights": [0, 0, 0]}, {"sensitivity": -1}, {"top": 4}, {"weights": [1]}):
         with pytest.raises(ht.InvalidParameter):
             owner.select(scores=scores, **(given | wrong))
 
@@ -421,6 +453,10 @@ def test_what_follows_is_that_of_the_analysts_own_answers(analyst, owner, curato
     assert found.sources == (answer.certificate.entry,)
     assert analyst.preview("age > 62").follows is not None
     assert owner.deduce("age > 61").sources
+    spent, text = curator.budget.spent, "age > 61 AND (smoker OR age > 50)"
+    assert owner.preview(text).follows is not None
+    assert owner.ask(text, deduce="first").deduced  # from what the analyst asked, as its preview says
+    assert curator.budget.spent == spent
     free = analyst.ask(["age > 61 OR TRUE", "age > 61"], deduce="first", key="free first")
     assert free[0].deduced == ()
     assert free[1].value == answer.value

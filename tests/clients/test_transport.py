@@ -167,6 +167,20 @@ def test_names_cannot_leave_their_place_in_the_path():
     assert all(path.startswith("/v1/datasets/") and path.count("/") == 4 and "?" not in path for path in paths)
 
 
+@pytest.mark.parametrize(
+    ("url", "way"),
+    [
+        ("http://localhost:1/datasets/visits", "dataset='visits'"),
+        ("http://localhost:1/v1/holdouts/exam/", "holdout('exam')"),
+    ],
+)
+def test_the_address_of_a_page_says_how_to_name_what_is_there(url, way):
+    with pytest.raises(ht.InvalidParameter) as refused:
+        ht.connect(url, "ht_key")
+    assert str(refused.value).startswith("url is the service's own address, 'http://localhost:1'; ")
+    assert way in str(refused.value)
+
+
 _WORDS = {"entry", "required", "left", "unit", "requested", "parameter"}
 _FACTS = {
     "BudgetExceeded": {"requested", "left", "unit"},
@@ -190,7 +204,9 @@ def test_every_error_of_the_tree_comes_back_with_its_fields():
         error = make_error(400, document | {"requested": 1, "parameter": "alpha"})
         assert type(error).__name__ == name
         assert str(error) == "words"
-        assert {word for word in _WORDS if hasattr(error, word)} == _FACTS.get(name, set())
+        refused = {"parameter"} if isinstance(error, ht.RefusedError) else set()
+        assert {word for word in _WORDS if hasattr(error, word)} == _FACTS.get(name, set()) | refused
+        assert getattr(error, "parameter", "alpha") == "alpha"
     assert make_error(422, {"type": "urn:holdtrue:insufficient-samples", "detail": "few", "required": 9}).required == 9
     assert (
         make_error(429, {"type": "urn:holdtrue:budget-exceeded", "requested": 1, "left": 0.5, "unit": "looks"}).unit

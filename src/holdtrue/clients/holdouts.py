@@ -7,11 +7,15 @@ import numpy as np
 from msgspec import Struct
 
 from holdtrue.clients.transport import Kind, Transport, quote_segment
+from holdtrue.curator.history import Line, Page
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
-from holdtrue.holdouts.records import Place, Score, Verdict
+from holdtrue.holdouts.records import HoldoutBudget, Place, Score, Verdict
+from holdtrue.records import Listing
 
-__all__ = ["RemoteHoldout", "RemoteLeaderboard", "to_json_list"]
+__all__ = ["RemoteHoldout", "RemoteLeaderboard", "read_pages", "to_json_list", "to_optional_list"]
+
+_LINES = 1000
 
 
 def to_json_list(name: str, values: object) -> list[Any]:
@@ -22,12 +26,26 @@ def to_json_list(name: str, values: object) -> list[Any]:
     return [_to_json_value(name, value) for value in array.tolist()]
 
 
+def to_optional_list(name: str, values: object) -> list[Any] | None:
+    """Return one row of values as plain JSON, or nothing where none is given."""
+    return None if values is None else to_json_list(name, values)
+
+
 def _to_json_value(name: str, value: object) -> object:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     raise InvalidParameter(name, type(value).__name__, "numbers, texts, True or False")
+
+
+def read_pages(transport: Transport, path: str) -> Listing[Line]:
+    """Return a history, oldest first, read page by page."""
+    place = f"{path}?limit={_LINES}"
+    pages = [transport.read(place, Page)]
+    while pages[-1].before is not None:
+        pages.append(transport.read(f"{place}&before={pages[-1].before}", Page))
+    return Listing(line for page in reversed(pages) for line in page.lines)
 
 
 class _Standings(Struct):
@@ -52,6 +70,16 @@ class _RemoteCases:
     def looks_left(self) -> int:
         """Return how many looks are left for all callers together."""
         return int(self.card["looks_left"])
+
+    @property
+    def budget(self) -> HoldoutBudget:
+        """Return how many looks and yes are left, and how wide what is told is."""
+        return self._transport.read(f"{self._path}/budget", HoldoutBudget)
+
+    @property
+    def history(self) -> Listing[Line]:
+        """Return the looks that this key may see and what they said, oldest first; read page by page."""
+        return read_pages(self._transport, f"{self._path}/history")
 
     def _send_look(self, verb: str, document: Mapping[str, object], kind: type[Kind], key: str | None) -> Kind:
         told = {name: value for name, value in document.items() if value is not None}
@@ -80,7 +108,7 @@ class RemoteHoldout(_RemoteCases):
         """Return the score of predictions, or of results computed elsewhere (``cases``), one per case."""
         if not isinstance(metric, str):
             raise InvalidParameter("metric", type(metric).__name__, "the name of a metric; give cases= for one of your own")
-        asked = _make_submission(y_pred, cases, ids) | {"train": _to_optional_list("train", train), "of": of, "name": name}
+        asked = _make_submission(y_pred, cases, ids) | {"train": to_optional_list("train", train), "of": of, "name": name}
         if threshold is not None:
             asked["threshold"] = float(threshold)
         if y_pred is not None:
@@ -108,9 +136,9 @@ class RemoteHoldout(_RemoteCases):
     def compare(self, first: object, second: object, *, ids: object = None, key: str | None = None) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look."""
         asked = {
-            "first": _to_optional_list("first", first),
-            "second": _to_optional_list("second", second),
-            "ids": _to_optional_list("ids", ids),
+            "first": to_optional_list("first", first),
+            "second": to_optional_list("second", second),
+            "ids": to_optional_list("ids", ids),
         }
         return self._send_look("compare", asked, Score, key)
 
@@ -126,10 +154,10 @@ class RemoteHoldout(_RemoteCases):
     ) -> Score:
         """Return by how much the first submission's results are above the second's: one look."""
         asked = {
-            "first": _to_optional_list("first", first),
-            "second": _to_optional_list("second", second),
-            "ids": _to_optional_list("ids", ids),
-            "differ": _to_optional_list("differ", differ),
+            "first": to_optional_list("first", first),
+            "second": to_optional_list("second", second),
+            "ids": to_optional_list("ids", ids),
+            "differ": to_optional_list("differ", differ),
             "name": name,
             "results": True,
         }
@@ -141,7 +169,7 @@ class RemoteLeaderboard(_RemoteCases):
 
     def submit(self, name: str | None, y_pred: object, *, ids: object = None, key: str | None = None) -> Score:
         """Submit predictions under the key's name, followed by ``name`` if given."""
-        asked = {"name": name, "y_pred": _to_optional_list("y_pred", y_pred), "ids": _to_optional_list("ids", ids)}
+        asked = {"name": name, "y_pred": to_optional_list("y_pred", y_pred), "ids": to_optional_list("ids", ids)}
         return self._send_look("submit", asked, Score, key)
 
     def standings(self) -> list[Place]:
@@ -154,15 +182,11 @@ class RemoteLeaderboard(_RemoteCases):
         return self.looks_left
 
 
-def _to_optional_list(name: str, values: object) -> list[Any] | None:
-    return None if values is None else to_json_list(name, values)
-
-
 def _make_submission(y_pred: object, cases: object, ids: object) -> dict[str, Any]:
     if (y_pred is None) == (cases is None):
         raise InvalidParameter.without_value("y_pred", "given, or cases instead of it, and not both")
     return {
-        "y_pred": _to_optional_list("y_pred", y_pred),
-        "cases": _to_optional_list("cases", cases),
-        "ids": _to_optional_list("ids", ids),
+        "y_pred": to_optional_list("y_pred", y_pred),
+        "cases": to_optional_list("cases", cases),
+        "ids": to_optional_list("ids", ids),
     }

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, to_json_list
+from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, read_pages, to_json_list, to_optional_list
 from holdtrue.clients.transport import Kind, Transport, quote_segment
 from holdtrue.codec import plain
 from holdtrue.curator.budget import Budget, Preview
 from holdtrue.curator.frame import Frame
-from holdtrue.curator.history import Line, Page
+from holdtrue.curator.history import Line
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.hypotheses import read_class
@@ -35,6 +35,7 @@ from holdtrue.records import (
     Evaluation,
     FittedModel,
     Hypothesis,
+    Listing,
     Marginals,
     Means,
     Prediction,
@@ -50,10 +51,9 @@ from holdtrue.verbs.fitting import with_features
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.predicting import ModelSummary
 from holdtrue.verbs.statistic_tasks import StatisticPrice
+from holdtrue.verbs.tables import Point, make_bins
 
 __all__ = ["Remote"]
-
-_LINES = 1000
 
 
 class _PublicFacts(Struct):
@@ -151,7 +151,13 @@ class Remote:
     ) -> list[Answer]: ...
     @overload
     def ask(
-        self, queries: str, *, by: By, keys: Mapping[str, Sequence[Label]] | None = None, key: str | None = None
+        self,
+        queries: str,
+        *,
+        by: By,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        questions: int | None = None,
+        key: str | None = None,
     ) -> Means: ...
     @overload
     def ask(self, *, values: object, name: str | None = None, key: str | None = None) -> Answer: ...
@@ -163,6 +169,7 @@ class Remote:
         name: str | None = None,
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
+        questions: int | None = None,
         deduce: Literal["first"] | None = None,
         key: str | None = None,
     ) -> Answer | list[Answer] | Means:
@@ -174,15 +181,17 @@ class Remote:
         """
         if (queries is None) == (values is None) or (values is None and name is not None):
             raise InvalidParameter.saying("queries", "give either queries or values; name= goes only with values")
-        if values is not None and (by is not None or keys is not None or deduce is not None):
+        grouped = by is not None or keys is not None or questions is not None
+        if values is not None and (grouped or deduce is not None):
             raise InvalidParameter.saying("values", "give values alone, or with their name=")
         if values is not None:
             return self._send_request("/ask", {"values": to_json_list("values", values), "name": name}, Answer, key)
         first: dict[str, object] = {} if deduce is None else {"deduce": deduce}
-        if by is not None or keys is not None:
+        if grouped:
             if deduce is not None:
                 raise InvalidParameter.saying("deduce", "give deduce='first' with questions in text only")
-            return self._send_request("/ask", {"query": queries} | _write_groups(by, keys), Means, key)
+            asked = {"query": queries, "by": _list_groups(by), "keys": keys, "questions": questions}
+            return self._send_request("/ask", asked, Means, key)
         if isinstance(queries, str):
             return self._transport.send(self._make_path("/ask"), {"query": queries} | first, Answer, key=key)
         texts = list(queries or ())
@@ -190,19 +199,33 @@ class Remote:
             return []
         return self._transport.send(self._make_path("/ask"), {"queries": texts} | first, _Answers, key=key).answers
 
-    def table(
+    def table(  # noqa: PLR0913 - one request
         self,
         *columns: str | Cut,
         where: str | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
         margins: bool = False,
         ranges: bool = False,
+        rollups: Sequence[Sequence[Label]] = (),
+        questions: int | None = None,
         key: str | None = None,
     ) -> Table:
         """Return the shares of disjoint cells of the rows, all at once: columns with public labels, or ``ht.cut(...)``."""
-        asked = _write_groups(columns, keys)
-        told = {"columns": asked["by"], "where": where, "keys": asked["keys"], "margins": margins, "ranges": ranges}
-        return self._send_request("/table", told, Table, key)
+        asked = {"columns": columns, "where": where, "keys": keys, "margins": margins, "ranges": ranges}
+        return self._send_request("/table", asked | {"rollups": rollups, "questions": questions}, Table, key)
+
+    def histogram(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        *,
+        low: Point,
+        high: Point,
+        bins: int | str = 20,
+        where: str | None = None,
+        key: str | None = None,
+    ) -> Table:
+        """Return the share of the rows in each of ``bins`` equal bins between two public ends; see :meth:`table`."""
+        return self.table(make_bins(column, low=low, high=high, bins=bins, plan=self.plan), where=where, key=key)
 
     def marginals(  # noqa: PLR0913 - one request
         self,
@@ -219,16 +242,13 @@ class Remote:
 
         ``workload`` are questions to be declared before the draw, labels by column.
         """
-        asked = _write_groups(columns, keys)
-        named = sets if isinstance(sets, str) else [list(each) for each in sets]
-        told = {"sets": named, "columns": asked["by"], "keys": asked["keys"], "margins": margins, "questions": questions}
-        told |= {} if workload is None else {"workload": [dict(each) for each in workload]}
-        return self._send_request("/marginals", told, Marginals, key)
+        asked = {"sets": sets, "columns": columns, "keys": keys, "margins": margins, "questions": questions}
+        return self._send_request("/marginals", asked | {"workload": workload}, Marginals, key)
 
     def synthesize(self, columns: Sequence[str] | None = None, *, rows: int | None = None, seed: int = 0) -> Synthetic:
         """Return rows made from the tables that you paid for, or as the owner from all. Free."""
-        told = {"columns": None if columns is None else list(columns), "rows": rows, "seed": seed}
-        return self._send_request("/synthesize", told, Synthetic, None, spends=False)
+        asked = {"columns": columns, "rows": rows, "seed": seed}
+        return self._send_request("/synthesize", asked, Synthetic, None, spends=False)
 
     def mean(  # noqa: PLR0913 - one request
         self,
@@ -239,11 +259,12 @@ class Remote:
         where: str | None = None,
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
+        questions: int | None = None,
         key: str | None = None,
     ) -> Means:
         """Return the mean of a column of numbers in its own units, counted within public bounds, in each group of ``by``."""
-        asked = {"column": column, "where": where} | _write_clamp(low, high)
-        return self._send_request("/mean", asked | _write_groups(by, keys), Means, key)
+        asked = {"column": column, "low": low, "high": high, "where": where, "by": _list_groups(by), "keys": keys}
+        return self._send_request("/mean", asked | {"questions": questions}, Means, key)
 
     def sum(  # noqa: PLR0913 - one request
         self,
@@ -255,11 +276,12 @@ class Remote:
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
         population: int | None = None,
+        questions: int | None = None,
         key: str | None = None,
     ) -> Means:
         """Return the sum of a column of numbers over these rows, or over a population of this size; see :meth:`mean`."""
-        asked = {"column": column, "where": where, "population": population} | _write_clamp(low, high)
-        return self._send_request("/sum", asked | _write_groups(by, keys), Means, key)
+        asked = {"column": column, "low": low, "high": high, "where": where, "by": _list_groups(by), "keys": keys}
+        return self._send_request("/sum", asked | {"population": population, "questions": questions}, Means, key)
 
     def quantile(  # noqa: PLR0913 - one request
         self,
@@ -275,9 +297,8 @@ class Remote:
         key: str | None = None,
     ) -> Quantiles:
         """Return where the values of a column reach one level or several, each with an interval for the population."""
-        given: dict[str, Any] = {"low": low, "high": high, "step": step, "epsilon": epsilon}
-        asked = _write_quantile(column, levels, where=where, method=method, **given)
-        return self._send_request("/quantile", asked, Quantiles, key)
+        asked = {"column": column, "levels": levels, "low": low, "high": high, "step": step, "where": where}
+        return self._send_request("/quantile", asked | {"method": method, "epsilon": epsilon}, Quantiles, key)
 
     def median(  # noqa: PLR0913 - one request
         self,
@@ -292,15 +313,8 @@ class Remote:
         key: str | None = None,
     ) -> Quantiles:
         """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
-        given: dict[str, Any] = {
-            "low": low,
-            "high": high,
-            "step": step,
-            "where": where,
-            "method": method,
-            "epsilon": epsilon,
-        }
-        return self.quantile(column, 0.5, key=key, **given)
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method, "key": key}
+        return self.quantile(column, 0.5, epsilon=epsilon, **given)
 
     def preview_quantile(  # noqa: PLR0913 - one request
         self,
@@ -315,31 +329,29 @@ class Remote:
         epsilon: Number | None = None,
     ) -> QuantilePrice:
         """Return the most that quantiles can cost. Free."""
-        given: dict[str, Any] = {"low": low, "high": high, "step": step, "epsilon": epsilon}
-        asked = _write_quantile(column, levels, where=where, method=method, **given)
+        asked = {"column": column, "levels": levels, "low": low, "high": high, "step": step, "where": where}
+        asked |= {"method": method, "epsilon": epsilon}
         return self._send_request("/preview-quantile", asked, QuantilePrice, None, spends=False)
 
     def variance(self, column: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
         """Return the variance of a column of numbers, counted within public bounds."""
-        return self._send_request("/variance", {"column": column} | _write_clamp(low, high), Statistic, key)
+        return self._send_request("/variance", {"column": column, "low": low, "high": high}, Statistic, key)
 
     def covariance(
         self, first: str, second: str, *, bounds: Mapping[str, tuple[Number, Number]] | None = None, key: str | None = None
     ) -> Statistic:
         """Return the covariance of two columns of numbers, each counted within public bounds or those of the card."""
-        asked = {"first": first, "second": second, "bounds": None if bounds is None else _to_json_bounds(bounds)}
-        return self._send_request("/covariance", asked, Statistic, key)
+        return self._send_request("/covariance", {"first": first, "second": second, "bounds": bounds}, Statistic, key)
 
     def correlation(
         self, first: str, second: str, *, bounds: Mapping[str, tuple[Number, Number]] | None = None, key: str | None = None
     ) -> Statistic:
         """Return the correlation of two columns of numbers, each counted within public bounds or those of the card."""
-        asked = {"first": first, "second": second, "bounds": None if bounds is None else _to_json_bounds(bounds)}
-        return self._send_request("/correlation", asked, Statistic, key)
+        return self._send_request("/correlation", {"first": first, "second": second, "bounds": bounds}, Statistic, key)
 
     def r_squared(self, prediction: str, target: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
         """Return the share of the target's variance that a column of predictions explains."""
-        asked = {"prediction": prediction, "target": target} | _write_clamp(low, high)
+        asked = {"prediction": prediction, "target": target, "low": low, "high": high}
         return self._send_request("/r-squared", asked, Statistic, key)
 
     def ratio(  # noqa: PLR0913 - one request, and its name
@@ -353,23 +365,22 @@ class Remote:
         key: str | None = None,
     ) -> Statistic:
         """Return a ratio of sums over the rows of units, in which a unit counts at most ``cap`` times."""
-        asked = {"numerator": numerator, "denominator": denominator, "cap": cap} | _write_clamp(low, high)
+        asked = {"numerator": numerator, "denominator": denominator, "cap": cap, "low": low, "high": high}
         return self._send_request("/ratio", asked, Statistic, key)
 
     def gini(self, column: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
         """Return the Gini coefficient of a column of numbers from 0 up, counted within public bounds."""
-        return self._send_request("/gini", {"column": column} | _write_clamp(low, high), Statistic, key)
+        return self._send_request("/gini", {"column": column, "low": low, "high": high}, Statistic, key)
 
     def auc(
         self, score: str, label: str, *, low: Number | None = None, high: Number | None = None, key: str | None = None
     ) -> Statistic:
         """Return how often a score orders two rows of unlike labels rightly."""
-        ends = {"low": _to_json_number("low", low), "high": _to_json_number("high", high)}
-        return self._send_request("/auc", {"score": score, "label": label} | ends, Statistic, key)
+        return self._send_request("/auc", {"score": score, "label": label, "low": low, "high": high}, Statistic, key)
 
     def pairs(self, kernel: str, *, low: Number = 0, high: Number = 1, key: str | None = None) -> Statistic:
         """Return the mean of an expression in two rows, such as ``abs(a.income - b.income)``."""
-        return self._send_request("/pairs", {"kernel": kernel} | _write_clamp(low, high), Statistic, key)
+        return self._send_request("/pairs", {"kernel": kernel, "low": low, "high": high}, Statistic, key)
 
     def best_error(
         self,
@@ -380,8 +391,7 @@ class Remote:
         key: str | None = None,
     ) -> Statistic:
         """Return how seldom the best hypothesis of a finite class errs on samples of this size."""
-        asked = {"hypotheses": plain(join_classes(hypotheses, None).document), "target": target}
-        asked |= {"features": None if features is None else list(features)}
+        asked = {"hypotheses": join_classes(hypotheses, None).document, "target": target, "features": features}
         return self._send_request("/best-error", asked, Statistic, key)
 
     def preview_statistic(self, request: StatisticRequest) -> StatisticPrice:
@@ -413,21 +423,16 @@ class Remote:
         Candidates are questions. Scores come from the rows, so only the service's owner may give them; ``name`` is
         the public name by which a repeat is recognised. With a ``line`` a point of it is chosen, by scores between ``cuts``.
         """
-        asked: dict[str, Any] = {"candidates": _write_listing(candidates), "scores": _write_listing(scores)}
-        asked |= {"weights": _write_listing(weights), "epsilon": _to_json_number("epsilon", epsilon), "name": name}
-        asked |= {"top": None if top == 1 else top, "sensitivity": sensitivity}
-        asked |= {
-            "line": None if line is None else [float(end) for end in line],
-            "cuts": [float(cut) for cut in cuts] or None,
-        }
+        asked = {"candidates": candidates, "line": line, "cuts": tuple(cuts) or None, "epsilon": epsilon, "name": name}
+        exact = {"scores": scores, "sensitivity": sensitivity, "weights": weights}
+        asked |= {"top": None if top == 1 else top} | {each: _write_field(each, value, str) for each, value in exact.items()}
         return self._send_request("/select", asked, Choice, key)
 
     def watch(
         self, *, threshold: Number, alarms: int = 1, epsilon: Number | None = None, name: str | None = None
     ) -> "RemoteWatch":
         """Return a watch: its ``ask(query)`` says whether a share of the rows is above a threshold, until it fires."""
-        terms = {"threshold": _to_json_number("threshold", threshold), "alarms": alarms, "name": name}
-        terms |= {"epsilon": _to_json_number("epsilon", epsilon)}
+        terms = {"threshold": threshold, "alarms": alarms, "epsilon": epsilon, "name": name}
 
         def send(query: str, key: str | None) -> WatchAnswer:
             return self._send_request("/watch", {"query": query} | terms, WatchAnswer, key)
@@ -451,18 +456,18 @@ class Remote:
         key: str | None = None,
     ) -> Hypothesis:
         """Pick a hypothesis of a finite class that errs about as rarely as the best; it predicts locally, for free."""
-        given = {"epsilon": epsilon, "alpha": alpha, "beta": beta}
-        numbers = {each: _to_json_number(each, value) for each, value in given.items()}
-        asked = {
-            "hypotheses": plain(join_classes(hypotheses, weights).document),
+        asked: dict[str, Any] = {
+            "hypotheses": join_classes(hypotheses, weights).document,
             "target": target,
-            "features": None if features is None else list(features),
-            "anyway": anyway or None,
-            "assuming": assuming,
-            "check": check or None,
-            "row_weights": None if row_weights is None else to_json_list("row_weights", row_weights),
+            "features": features,
         }
-        return _with_class(self._send_request("/learn", asked | numbers, Hypothesis, key), self.card)
+        asked |= {"epsilon": epsilon, "alpha": alpha, "beta": beta, "assuming": assuming}
+        asked |= {
+            "anyway": anyway or None,
+            "check": check or None,
+            "row_weights": to_optional_list("row_weights", row_weights),
+        }
+        return _with_class(self._send_request("/learn", asked, Hypothesis, key), self.card)
 
     def fit(  # noqa: PLR0913 - the public facts of one model
         self,
@@ -488,15 +493,16 @@ class Remote:
         With ``release="each"``, for the owner, the service keeps the model, and what is public of it is returned; each
         prediction (:meth:`predict`) is charged.
         """
-        given = {"mu": mu, "epsilon": epsilon, "radius": radius, "strength": strength}
-        asked: dict[str, Any] = {each: _to_json_number(each, value) for each, value in given.items()}
-        asked |= {"name": name, "kind": kind, "target": target, "features": None if features is None else list(features)}
-        asked |= {
-            "labels": None if labels is None else list(labels),
-            "bounds": None if bounds is None else _to_json_bounds(bounds),
+        asked: dict[str, Any] = {
+            "name": name,
+            "kind": kind,
+            "target": target,
+            "features": features,
+            "bounds": bounds,
+            "labels": labels,
         }
-        asked |= {"release": release, "method": method, "basis": None if basis is None else plain(basis)}
-        asked |= {"replace": True} if replace else {}
+        asked |= {"mu": mu, "epsilon": epsilon, "release": release, "method": method, "basis": basis, "radius": radius}
+        asked |= {"strength": strength, "replace": replace or None}
         if release == "each" or kind == "thresholds":
             return self._send_request("/fit", asked, dict[str, Any], key)
         return with_features(self._send_request("/fit", asked, FittedModel, key), self.card)
@@ -529,21 +535,18 @@ class Remote:
         if estimator is not None and not isinstance(estimator, str):
             raise InvalidParameter("estimator", type(estimator).__name__, "the name of an estimator that the service knows")
         learner = None if estimator is None else {"kind": estimator}
-        asked = {
+        described = learner if parameters is None else (learner or {}) | {"parameters": parameters}
+        asked: dict[str, Any] = {
             "name": name,
-            "estimator": learner if parameters is None else (learner or {}) | {"parameters": dict(parameters)},
-            "hypotheses": None if hypotheses is None else plain(join_classes(hypotheses, None).document),
-            "assuming": assuming,
+            "estimator": described,
             "target": target,
-            "features": None if features is None else list(features),
+            "features": features,
             "parts": parts,
-            "labels": None if labels is None else to_json_list("labels", labels),
-            "bounds": None if bounds is None else _to_json_bounds(bounds),
             "key": key,
-            "order": order,
-            "held_out": _to_json_number("held_out", held_out),
-            "replace": replace,
         }
+        asked |= {"labels": to_optional_list("labels", labels), "bounds": bounds, "order": order, "held_out": held_out}
+        asked |= {"hypotheses": None if hypotheses is None else join_classes(hypotheses, None).document}
+        asked |= {"assuming": assuming, "replace": replace}
         return self._send_request("/train", asked, dict[str, Any], None, spends=False)
 
     def predict(  # noqa: PLR0913 - one request, and its key
@@ -560,8 +563,7 @@ class Remote:
         """Return a private prediction for one record, or a list of them for a table."""
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
         points = _list_records(rows)
-        given = {"epsilon": epsilon, "mu": mu, "screen": screen}
-        asked = {"model": name, "method": method} | {each: _to_json_number(each, value) for each, value in given.items()}
+        asked: dict[str, Any] = {"model": name, "method": method, "epsilon": epsilon, "mu": mu, "screen": screen}
         if not points:
             return []
         if one:
@@ -582,23 +584,20 @@ class Remote:
 
         A rule or model is known by its entry in the ledger. A student is a process's own, and judged where the rows are.
         """
-        given = {"epsilon": epsilon, "mu": mu, "beta": beta}
         entry = model.certificate.entry if isinstance(model, (Hypothesis, FittedModel)) else model
         asked: dict[str, Any] = {"model": model} if isinstance(model, str) else {"entry": entry}
-        asked |= {"at_most": None if at_most is None else _to_json_levels(at_most)}
-        asked |= {each: _to_json_number(each, value) for each, value in given.items()}
+        asked |= {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}
         return self._send_request("/evaluate", asked, Evaluation, key)
 
     def predictions_left(self, name: str, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
         """Return how many predictions of a model the budget still pays for. Free."""
-        given = {"epsilon": _to_json_number("epsilon", epsilon), "mu": _to_json_number("mu", mu)}
-        asked = urlencode({"model": name} | {each: value for each, value in given.items() if value is not None})
+        asked = urlencode(_write_fields({"model": name, "epsilon": epsilon, "mu": mu}))
         return self._transport.read(self._make_path(f"/predictions-left?{asked}"), dict[str, int])["predictions_left"]
 
     @property
-    def models(self) -> list[ModelSummary]:
+    def models(self) -> Listing[ModelSummary]:
         """Return what every model reads, says and costs, in the order of names. Free, and public."""
-        return self._transport.read(self._make_path("/models"), _ModelList).models
+        return Listing(self._transport.read(self._make_path("/models"), _ModelList).models)
 
     def distill(  # noqa: PLR0913 - what is bought, and who is taught
         self,
@@ -619,9 +618,8 @@ class Remote:
         :meth:`Curator.distill <holdtrue.Curator.distill>`.
         """
         learner = copy_student(student)  # refused before anything is bought
-        numbers = {"epsilon": epsilon, "mu": mu, "screen": screen}
         asked: dict[str, Any] = {"model": name, "rows": _list_records(public_rows), "labels": labels, "groups": groups}
-        asked |= {each: _to_json_number(each, value) for each, value in numbers.items()}
+        asked |= {"epsilon": epsilon, "mu": mu, "screen": screen}
         bought = self._send_request("/distill", asked, _BoughtLabels, key)
         features = tuple(parse_feature(each, self.card) for each in bought.features)
         kept = [place for place, label in enumerate(bought.labels) if label is not None]
@@ -648,13 +646,9 @@ class Remote:
         return self._transport.read(self._make_path("/budget"), Budget)
 
     @property
-    def history(self) -> list[Line]:
+    def history(self) -> Listing[Line]:
         """Return the charges that this key may see and their responses, oldest first; read page by page."""
-        place = f"{self._make_path('/history')}?limit={_LINES}"
-        pages = [self._transport.read(place, Page)]
-        while pages[-1].before is not None:
-            pages.append(self._transport.read(f"{place}&before={pages[-1].before}", Page))
-        return [line for page in reversed(pages) for line in page.lines]
+        return read_pages(self._transport, self._make_path("/history"))
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write all of the ledger as one self-contained HTML page."""
@@ -684,8 +678,7 @@ class Remote:
     def _send_request(
         self, verb: str, document: Mapping[str, Any], kind: type[Kind], key: str | None, *, spends: bool = True
     ) -> Kind:
-        told = {name: value for name, value in document.items() if value is not None}
-        return self._transport.send(self._make_path(verb), told, kind, key=key, spends=spends)
+        return self._transport.send(self._make_path(verb), _write_fields(document), kind, key=key, spends=spends)
 
     def __enter__(self) -> Self:
         return self
@@ -724,15 +717,34 @@ class RemoteStudent:
         return f"<RemoteStudent taught with {self.labels:,} labels>"
 
 
-def _write_groups(by: By | None, keys: Mapping[str, Sequence[Label]] | None) -> dict[str, Any]:
-    """Return columns of groups and their labels as JSON has them."""
-    given = [] if by is None else [by] if isinstance(by, (str, Cut)) else list(by)
-    columns = None if by is None else [plain(each) if isinstance(each, Cut) else each for each in given]
-    return {"by": columns, "keys": None if keys is None else {name: list(each) for name, each in keys.items()}}
+def _list_groups(by: By | None) -> Sequence[str | Cut] | None:
+    return [by] if isinstance(by, (str, Cut)) else by
 
 
-def _write_clamp(low: Number | None, high: Number | None) -> dict[str, Any]:
-    return {"low": _to_json_number("low", low), "high": _to_json_number("high", high)}
+def _write_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request as JSON has them, without those that are not given."""
+    return {name: _write_field(name, value) for name, value in given.items() if value is not None}
+
+
+_JSON = (str, int, float, bool, type(None))
+
+
+def _write_field(name: str, value: Any, number: Callable[[Any], object] = float) -> Any:  # noqa: ANN401 - JSON
+    """Return a field as JSON has it: records and arrays as what they hold, numbers that JSON does not have as ``number``."""
+    if isinstance(value, _JSON):
+        return value
+    if isinstance(value, Struct):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {each: _write_field(name, held, number) for each, held in value.items()}
+    if hasattr(value, "tolist"):
+        return _write_field(name, value.tolist(), number)
+    if isinstance(value, Iterable):
+        return [_write_field(name, each, number) for each in value]
+    try:
+        return number(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter(name, type(value).__name__, "a number") from None
 
 
 def _with_class(found: Hypothesis, card: Card) -> Hypothesis:
@@ -741,7 +753,7 @@ def _with_class(found: Hypothesis, card: Card) -> Hypothesis:
         return found
     kind = read_class(found.document).over(found.columns)
     features = tuple(parse_feature(name, card) for name in found.columns)
-    return found.with_class(partial(_predict_labels, kind=kind, features=features, card=card, index=found.index))
+    return found.with_reader(partial(_predict_labels, kind=kind, features=features, card=card, index=found.index))
 
 
 def _predict_labels(
@@ -749,43 +761,6 @@ def _predict_labels(
 ) -> npt.NDArray[np.bool_]:
     read = read_given_rows(rows, features, card) if names_of(rows) is not None else rows
     return kind.evaluate(read, index)
-
-
-def _to_json_bounds(bounds: Mapping[str, tuple[Number, Number]]) -> dict[str, list[float | None]]:
-    return {
-        column: [_to_json_number("bounds", low), _to_json_number("bounds", high)] for column, (low, high) in bounds.items()
-    }
-
-
-def _write_listing(given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any] | list[Any] | None:
-    """Return what stands by name or in a list as JSON has it; an array as the list of its numbers."""
-    if given is None or isinstance(given, Mapping):
-        return None if given is None else dict(given)
-    numbers: list[Any] = given.tolist() if hasattr(given, "tolist") else list(given)
-    return numbers
-
-
-def _to_json_number(name: str, value: Number | None) -> float | None:
-    if value is None:
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(name, type(value).__name__, "a number") from None
-
-
-def _write_quantile(
-    column: str, levels: Number | Sequence[Number], *, where: str | None, method: str | None, **numbers: Number | None
-) -> dict[str, Any]:
-    """Return a request for quantiles as JSON."""
-    written = {name: _to_json_number(name, value) for name, value in numbers.items()}
-    return {"column": column, "levels": _to_json_levels(levels), "where": where, "method": method} | written
-
-
-def _to_json_levels(levels: Number | Sequence[Number]) -> float | list[float | None] | None:
-    if isinstance(levels, (list, tuple, np.ndarray)):
-        return [_to_json_number("levels", level) for level in levels]
-    return _to_json_number("levels", levels)  # type: ignore[arg-type]  # whatever it is, it must be a number
 
 
 def _list_records(rows: object) -> list[dict[str, Any]]:

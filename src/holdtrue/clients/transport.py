@@ -304,7 +304,7 @@ def make_error(status: int, document: object) -> HoldtrueError:
     made = _make_blank(kind or HoldtrueError, message)
     for field, allowed in _NUMBERS.items():
         value = told.get(field)
-        if isinstance(value, allowed) and not isinstance(value, bool) and field in vars(made):
+        if isinstance(value, allowed) and not isinstance(value, bool) and hasattr(made, field):
             setattr(made, field, value)
     return made
 

@@ -84,13 +84,16 @@ def test_a_gate_of_the_command_says_yes_to_what_is_better(tmp_path, call_in):
     assert call_in(tmp_path, "score", "main.jsonl", "--holdout", "gate.holdout", "--create", "--looks", 5, "--yes", 2) == 0
 
     async def talk():
-        async with child("gate.holdout", "--results", "main.jsonl", folder=tmp_path) as client:
+        async with child("gate.holdout", folder=tmp_path) as client:
             better = await call(client, "gate", cases=[1.0] * 200, key="better")
             worse = await call(client, "gate", cases=[0.0] * 200, key="worse")
         async with child("gate.holdout", "--results", "main.jsonl", folder=tmp_path) as client:
             return better, worse, await call(client, "gate", cases=[1.0] * 200, key="better")
 
     better, worse, again = asyncio.run(talk())
+    for kept in ("[]", "{}", "[1, [2]]", "nothing"):  # then as if the ids were not kept
+        (tmp_path / "gate.holdout.ids").write_text(kept)
+        assert call_in(tmp_path, "mcp", "gate.holdout") == 2
     assert better[1]["result"]["yes"]
     assert not worse[1]["result"]["yes"]
     assert again[1]["result"] == better[1]["result"]

@@ -151,6 +151,46 @@ def test_means_and_sums(call):
 
 
 @pytest.mark.usefixtures("place")
+def test_margins_and_a_price_of_ones_own(call):
+    words = ("table", DATA, "region", "smoker", "--margins", "--questions", 12)
+    found = convert(call(*words, "--json").json, Table)
+    assert found.unions.declared == ("margins",)
+    shown = call(*words).out
+    for line in ("region: N", "region: W", "smoker: True", "smoker: False"):
+        assert line in shown
+    assert f"{found.share({'region': 'N'}).value:.4f}" in shown
+    assert re.search(r"left +18 of 30|left +18 questions", shown)
+    ranged = convert(call("table", DATA, "age:20,40,60", "--ranges", "--json").json, Table)
+    assert ranged.unions.declared == ("ranges",)
+    summed = call("table", DATA, "region", "--rollup", "N,S", "--rollup", "E,W").out
+    assert re.search(r"E \+ W +0\.\d{4}", summed)
+    assert "20 to 40 + 40 to 60" in call("table", DATA, "age:20,40,60", "--rollup", "20 to 40,40 to 60").out
+    asked = call("budget", DATA, "--json").json["asks"]
+    wrong = call("table", DATA, "region", "--questions", 1)
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "2 or more" in wrong.err
+    assert call("budget", DATA, "--json").json["asks"] == asked
+
+
+@pytest.mark.usefixtures("place")
+def test_groups_are_compared_for_nothing(call):
+    words = ("mean", DATA, "age", "--low", 0, "--high", 100, "--by", "region")
+    found = call(*words, "--compare", "N, S", "--json").json
+    means = convert(found["mean"], Means)
+    assert found["difference"]["value"] == means.difference("N", "S").value
+    assert found["ratio"]["low"] == means.ratio("N", "S").low
+    shown = call(*words, "--compare", "E,W").out
+    assert shown.splitlines()[-2:] == [str(means.difference("E", "W")), str(means.ratio("E", "W"))]
+    left = call("budget", DATA, "--json").json["asks"]
+    for wrong in ("N", "N,Q", "N,", ",S", "N;S"):
+        told = call(*words, "--where", "smoker", "--compare", wrong)
+        assert (told.code, told.out) == (2, "")
+        assert "two groups with a comma between them: N, S, E, W" in told.err
+    assert "none without --by" in call(*words[:-2], "--compare", "N,S").err
+    assert call("budget", DATA, "--json").json["asks"] == left
+
+
+@pytest.mark.usefixtures("place")
 def test_medians_and_levels(call):
     words = ("quantile", DATA, "age", "--low", 0, "--high", 127)
     median = convert(call(*words, "--json").json, Quantiles)
@@ -212,13 +252,22 @@ def test_scores_weights_and_several_picks_are_options_of_a_choice(call):
 
 
 @pytest.mark.usefixtures("place")
+def test_a_point_of_a_line_is_chosen_by_scores_up_to_points(call):
+    words = ("select", DATA, "20=0", "20.5=3000", "100=1/3", "--line", "0,100", "--epsilon", 0.05)
+    choice = convert(call(*words, "--json").json, Choice)
+    assert 20 <= float(choice.name) <= 20.5
+    assert "line of 1,048,576 points" in choice.method
+    assert re.search(r"chosen +20\.", call(*words).out)
+
+
+@pytest.mark.usefixtures("place")
 def test_a_watch_goes_on_through_its_questions(call):
     words = ("watch", DATA, "age > 500", "age >= 0", "--threshold", 0.5, "--alarms", 2, "--epsilon", 0.05)
     told = call(*words, "--json").json["answers"]
     assert [answer["above"] for answer in told] == [False, True]
     again = call(*words)
     assert "above 0.5, told before" in again.out
-    assert "run 1 of 2" in " ".join(again.out.split())
+    assert "run 1; 2 alarms left" in " ".join(again.out.split())
 
 
 @pytest.mark.parametrize(
@@ -227,8 +276,9 @@ def test_a_watch_goes_on_through_its_questions(call):
         (("watch", DATA, "age > 5", "--threshold", 2), 2, "threshold"),
         (("watch", DATA, "nope > 5", "--threshold", 0.5), 2, "nope"),
         (("select", DATA, "a=1", "b=x", "--scores"), 2, "scores"),
-        (("select", DATA, "a=smoker", "b=age > 5", "--weights", "1,0"), 2, "weights"),
+        (("select", DATA, "a=smoker", "b=age > 5", "--weights", "0,0"), 2, "weights"),
         (("select", DATA, "a=smoker", "b=age > 5", "--top", 3), 2, "top"),
+        (("select", DATA, "20=1", "50=2", "--line", "0,100"), 2, "the last of which is the high end"),
         (("ask", DATA, "nope > 1"), 2, "nope"),
         (("ask", DATA, "age >"), 2, "ends too early"),
         (("table", DATA, "nope"), 2, "nope"),
@@ -237,7 +287,7 @@ def test_a_watch_goes_on_through_its_questions(call):
         (("table", DATA, "age:65,18"), 2, "points"),
         (("table", DATA, "region:1,2"), 2, "a column of numbers"),
         (("table", DATA, "age", "--keys", "age=1,1"), 2, "different labels"),
-        (("table", DATA, f"age:{','.join(map(str, range(20_000)))}", "region", "smoker"), 2, "would cost"),
+        (("table", DATA, f"age:{','.join(map(str, range(20_000)))}", "region", "smoker"), 2, "bin age"),
         (("table", DATA, "region", "--keys", "region"), 2, "COLUMN=LABEL,LABEL"),
         (("table", DATA, "region", "--keys", "nope=1"), 2, "nope"),
         (("mean", DATA, "age", "--low", 5, "--high", 5), 2, "low"),
@@ -245,6 +295,11 @@ def test_a_watch_goes_on_through_its_questions(call):
         (("mean", DATA, "region", "--low", 0, "--high", 1), 2, "a column of numbers"),
         (("mean", DATA, "age", "--low", 0, "--high", 1, "--by", "bmi"), 2, "not public"),
         (("mean", DATA, "age", "--low", 0, "--high", 9, "--population", 9), 2, "--population goes only with --sum"),
+        (
+            ("mean", DATA, "age", "--low", 0, "--high", 9, "--sum", "--population", 0),
+            2,
+            "population must be a whole number, 1 or above",
+        ),
         (("quantile", DATA, "age", "1.5", "--low", 0, "--high", 9), 2, "levels"),
         (("quantile", DATA, "age", "0", "--low", 0, "--high", 9), 2, "levels"),
         (("quantile", DATA, "age", "--low", 9, "--high", 0), 2, "low"),

@@ -35,8 +35,7 @@ def test_an_example_is_one_that_the_subcommand_takes(name):
     assert words[: len(name.split())] == name.split()
     with command.make_context(name, words[len(name.split()) :]) as context:
         assert context.params
-    if name != "plan":
-        assert command.epilog == f"Example: holdtrue {EXAMPLES[name]}"
+    assert command.epilog == f"Example: holdtrue {EXAMPLES[name]}"
 
 
 def test_an_example_with_an_unknown_option_would_be_noticed():

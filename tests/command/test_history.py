@@ -48,6 +48,7 @@ def test_history_has_a_row_for_each_answer(call):
     rows = shown.out.splitlines()
     assert rows[0].split() == ["entry", "time", "analyst", "verb", "request", "response", "cost"]
     assert [sum(word in row for row in rows) for word in ("ada", "bob", "smoker", "select")] == [1, 1, 1, 1]
+    assert [row.split()[-1] for row in rows if "ada" in row or "bob" in row] == ["3.3%", "1.7%"]  # of what all may spend
     lines = call("history", DATA, "--json").json["history"]
     assert [(line["verb"], line["analyst"], len(line["responses"])) for line in lines] == [
         ("ask", "ada", 2),
@@ -132,3 +133,9 @@ def test_what_cannot_be_shown_is_one_line(call, words, code, said):
     assert (done.code, done.out) == (code, "")
     assert re.fullmatch(r"error: .+\n", done.err)
     assert said in done.err
+
+
+def test_a_holdout_that_keeps_no_privacy_is_counted_in_looks(call, place):
+    with ht.Holdout([0, 1] * 200, looks=3, yes=1, incumbent=[0] * 400, ledger=place / "exam.ledger") as gate:
+        gate.gate([1] * 400)
+    assert re.search(r"spent +1 of 3 looks\n", call("verify", "exam.ledger").out)

@@ -1,6 +1,7 @@
 """``holdtrue submit``, ``standings`` and ``certify`` through the command's own parser, and how they refuse."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -57,3 +58,18 @@ def test_a_gate_is_closed_with_its_incumbents_score():
     assert "the gate is closed" in command("certify", "main.csv", *gate).output
     with pytest.raises(ht.RefusedError, match="another certificate"):
         command("certify", "main.csv", *gate, "--what", "gain")
+
+
+@pytest.mark.usefixtures("files")
+def test_a_gate_of_clusters_is_closed_without_a_file():
+    lines = [json.dumps({"id": case, "passed": case % 2, "document": case // 5}) for case in range(CASES)]
+    Path("documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    gate = ("--holdout", "gate.holdout")
+    terms = ("--create", "--looks", 20, "--yes", 3, "--cluster", "document")
+    assert command("score", "documents.jsonl", *gate, *terms).exit_code == 0
+    assert "the gate is closed" in command("certify", *gate).output
+    Path("gate.holdout.ids").unlink()
+    with pytest.raises(ht.InvalidParameter, match="RESULTS must be given"):
+        command("certify", *gate)
+    with pytest.raises(ht.UnknownName, match="there is no holdout at nowhere"):
+        command("certify", "--holdout", "nowhere.holdout")

@@ -1,6 +1,7 @@
 """What the command prints and writes, and how it shows progress."""
 
 import json
+import os
 import sys
 
 import matplotlib as mpl
@@ -139,3 +140,30 @@ def test_one_command_alone_is_what_it_is_among_all():
         assert runner.invoke(alone, words).output == runner.invoke(application, words).output
     for named in ([], ["--help"], ["plan"], ["key"], ["nothing"], ["--version"]):
         assert choose_command(named) is application
+
+
+def test_messages_name_the_options_of_the_command_that_was_given(call, place):
+    place.joinpath("copy.parquet").write_bytes(place.joinpath("people.parquet").read_bytes())
+    told = call("open", "copy.parquet", "--queries", "9")
+    assert told.code == 3
+    assert "pass --second-budget to give them another" in told.err
+    assert "name them (--keys), have them on the card" in call("table", "people.parquet", "bmi").err
+
+
+def test_a_terminal_breaks_long_lines_between_words_and_a_pipe_does_not(capsys, monkeypatch):
+    long = " ".join(["one two three"] * 4)
+    print_lines("title", [("a", long), ("bc", "four")])
+    assert capsys.readouterr().out.splitlines() == ["title", f"  a   {long}", "  bc  four"]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(output, "get_terminal_size", lambda: os.terminal_size((30, 24)))
+    print_lines("title", [("a", long), ("bc", "four")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "title",
+        "  a   one two three one two",
+        "      three one two three one",
+        "      two three",
+        "  bc  four",
+    ]
+    print_lines("title", [("receipt", "1:" + "a" * 64)])
+    assert capsys.readouterr().out.splitlines()[1].endswith("a" * 64)  # whole, to be copied

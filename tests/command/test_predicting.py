@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import holdtrue as ht
 from holdtrue.codec import encode
 from holdtrue.command import application
+from holdtrue.command.predicting import _read_value
 
 ROWS = 6_000
 MODEL = ("risk", "sick", "--feature", "age", "--feature", "bmi", "--parts", "20", "--key", "id")
@@ -113,6 +114,10 @@ def test_a_prediction_has_its_label_and_its_cost(trained, age, label):
     assert said["label"] is label
     assert said["certificate"]["cost"] > 0
     assert spent(trained) == pytest.approx(said["certificate"]["cost"])
+
+
+def test_values_of_a_point_are_read_as_numbers_also_without_a_leading_zero():
+    assert [_read_value(text) for text in (".9", "-.5", "1e3", "true", ".x", "x")] == [0.9, -0.5, 1000.0, True, ".x", "x"]
 
 
 def test_the_same_point_again_is_free(trained):

@@ -261,9 +261,9 @@ def test_other_cases_under_an_old_ledger_are_refused_and_no_look_is_spent(score,
     table(tmp_path / "others.csv", FAIR, cases=[f"other {number}" for number in range(CASES)])
     others = score("others.csv", "--holdout", "e.holdout")
     assert others.code == 3
-    assert "3,000 of the 3,000 ids in these results are not ids of the holdout" in others.err
+    assert "3,000 of the 3,000 ids in these results are not ids of the holdout (other 0, other 1, other 10, …)" in others.err
     assert "--id PATH" in others.err
-    assert "other 1" not in others.err
+    assert "other 11" not in others.err  # three are enough
     assert "19 of 20 left" in score("v1.csv", "--holdout", "e.holdout", "--submission", "commit 1").out
 
 
@@ -294,6 +294,9 @@ def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
     for again in (False, True):
         asked = score("fair.xml", "--holdout", "g.holdout", "--submission", "commit 1")
         assert (asked.code, "asked before" in asked.out) == (1, again)
+    # A job that is run again for the commit that had the yes passes again.
+    rerun = score("good.xml", "--holdout", "g.holdout", "--margin", 0.2, "--submission", "commit 2")
+    assert (rerun.code, "yes: asked before" in rerun.out, "17 left" in rerun.out) == (0, True, True)
     own = score("poor.xml", "--holdout", "g.holdout", "--submission", "commit 2")
     assert (own.code, "17 of 20 left; this was not a look" in own.out) == (1, True)
     # Control: the same results without an id are a look, also the incumbent's own.
@@ -329,6 +332,19 @@ def test_a_gate_is_created_with_all_that_it_can_be_told_and_says_its_claim(score
         assert (refused := score("same.csv", *gate, *words)).code == 2
         assert message in refused.err
     assert "--yes" in score("same.csv", "--holdout", "h.holdout", "--create", "--looks", 5, "--hits").err
+
+
+def test_a_gate_in_another_folder_is_named(score, tmp_path, monkeypatch):
+    monkeypatch.delenv("HOLDTRUE_GATES")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    table(tmp_path / "fair.csv", FAIR)
+    for folder, code in {"one": 0, "two": 3}.items():
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        told = score("../fair.csv", "--holdout", "g.holdout", "--create", "--looks", 5, "--yes", 3)
+        assert told.code == code
+    assert f"{tmp_path / 'one' / 'g.holdout'}: a gate on these cases is open" in " ".join(told.err.split())
+    assert not list((tmp_path / "two").iterdir())
 
 
 def test_a_gate_is_created_private_or_with_bounds_and_bets(score, tmp_path):
@@ -392,6 +408,9 @@ def test_plan_holdout_prints_a_plan_or_a_table_of_sizes(monkeypatch, capsys):
     assert (code, said.out.rstrip("\n")) == (0, str(ht.plan_holdout(cases=5000, looks=200, yes=10)))
     code, said = plan("--cases", 5000, "--looks", 200, "--overfits", 5, "--validity", "--json")
     assert json.loads(said.out) == json.loads(encode(ht.plan_holdout(cases=5000, looks=200, overfits=5, private=False)))
+    private = {"cases": 1200, "looks": 100, "yes": 5, "private": True, "epsilon": 4, "delta": 1e-6}
+    code, said = plan("--cases", 1200, "--looks", 100, "--yes", 5, "--private", "--epsilon", 4, "--delta", 1e-6)
+    assert said.out.rstrip("\n") == str(ht.plan_holdout(**private))
     code, said = plan()
     made = [ht.plan_holdout(cases=size, looks=looks) for size in (1_000, 5_000, 20_000) for looks in (50, 500)]
     lines = said.out.splitlines()

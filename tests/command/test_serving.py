@@ -244,6 +244,14 @@ def write_people(place, *, seed=1):
     pd.DataFrame({"age": random.integers(0, 99, 2_000), "smoker": random.random(2_000) < 0.2}).to_csv(place, index=False)
 
 
+@pytest.mark.parametrize(("terms", "fixed"), [(("--iid", "--side", "low"), {"side": "low"}), (("--group", 2), {"group": 2})])
+def test_terms_of_a_ledger_are_registered_from_a_shell(run, tmp_path, terms, fixed):
+    write_people(tmp_path / "people.csv")
+    made = run("register", "people.csv", "--queries", 30, "--epsilon", 1, "--delta", 1e-6, "--uses", 4, *terms, "--json")
+    assert made.code == 0, made.err
+    assert json.loads(made.out)["plan"].items() >= fixed.items()
+
+
 def test_data_is_registered_from_a_shell_with_its_width_and_retired_for_good(run, tmp_path):
     write_people(tmp_path / "My People.csv")
     made = run("register", "My People.csv", "--queries", 30, "--epsilon", 1, "--delta", 1e-6, "--iid")

@@ -55,6 +55,7 @@ def test_all_are_listed_and_one_is_told_with_its_arguments():
         (("nothing",), ht.UnknownName, "lists all"),
         (("D3", "--epsilon"), ht.InvalidParameter, "--name value"),
         (("D3", "--epsilon", "0.1"), ht.InvalidParameter, "--times is missing"),
+        (("Theorem 0.2", "--epsilon", "0.1", "--count", "3"), ht.InvalidParameter, "--count is unknown"),
         (("D3", "--epsilon", "0.1", "--speed", "3"), ht.InvalidParameter, "--speed is unknown"),
         (("D3", "--epsilon", "x", "--times", "3", "--delta", "1e-6"), ht.InvalidParameter, "a number"),
         (("D3", "--epsilon", "-1", "--times", "3", "--delta", "1e-6"), ht.InvalidParameter, "epsilon"),

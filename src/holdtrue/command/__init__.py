@@ -2,10 +2,11 @@
 
 import copy
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +29,8 @@ from holdtrue.command.examples import add_examples
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
+
+_ARGUMENT = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=(True\b|\d[\d.]*\b|)")
 
 application = typer.Typer(
     name="holdtrue",
@@ -106,6 +109,24 @@ def choose_command(named: Sequence[str]) -> typer.Typer:
     return one if one.registered_commands else application
 
 
+def _list_options(command: Any) -> set[str]:  # noqa: ANN401 - a command of the library under Typer
+    """Return the options of a command and of those under it."""
+    own = {option for each in command.params for option in each.opts}
+    return own.union(*map(_list_options, getattr(command, "commands", {}).values()))
+
+
+def _name_options(message: str) -> str:
+    """Return a message with arguments of Python as options, where the command has them: --second-budget."""
+    known = _list_options(typer.main.get_command(choose_command(sys.argv[1:2])))
+
+    def spell(found: re.Match[str]) -> str:
+        option = f"--{found[1].replace('_', '-')}"
+        value = "" if found[2] in ("", "True") else f" {found[2]}"
+        return option + value if option in known else found[0]
+
+    return _ARGUMENT.sub(spell, message)
+
+
 def main() -> None:
     """Run the command; an error is one line on standard error, and Holdtrue's own errors have an exit code each.
 
@@ -116,7 +137,7 @@ def main() -> None:
         choose_command(sys.argv[1:2])()
     except HoldtrueError as error:
         entry = f" (charged as entry {error.entry})" if isinstance(error, ReleaseError) and error.entry is not None else ""
-        typer.echo(f"error: {printable(str(error))}{entry}", err=True)
+        typer.echo(f"error: {printable(_name_options(str(error)))}{entry}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
         if os.environ.get("HOLDTRUE_DEBUG"):

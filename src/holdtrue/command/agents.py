@@ -18,6 +18,7 @@ from holdtrue.command.paths import (
     name_missing,
     open_curator,
 )
+from holdtrue.command.scoring import read_kept_cases
 from holdtrue.command.serving import PACKAGES
 from holdtrue.errors import InvalidParameter, MissingExtra, RequestError
 
@@ -43,7 +44,9 @@ def mcp(
     column: Annotated[str | None, typer.Option(help="The column of labels in a .csv file with several.")] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="For a holdout of `holdtrue score`: any results file, for its case ids."),
+        typer.Option(
+            metavar="FILE", help="For a holdout of `holdtrue score` whose case ids are not kept beside it: any results file."
+        ),
     ] = None,
     analyst: Annotated[str, typer.Option(help="Who asks, as recorded in the ledger.")] = "agent",
     tick: Annotated[
@@ -109,11 +112,12 @@ def _open_holdout(where: str, labels: Path | None, column: str | None, results: 
     from holdtrue.holdouts import Holdout
     from holdtrue.holdouts.result_files import read_results
 
-    if (labels is None) == (results is None):
-        raise InvalidParameter.saying("--labels", "a holdout needs --labels, or --results where `holdtrue score` created it")
     if labels is None:
-        ids = read_results(results).ids
-        return Holdout(np.ones(ids.size), ids=ids, ledger=where)
+        found = read_kept_cases(where) if results is None else read_results(results)
+        if found is not None:
+            return Holdout(np.ones(found.number), ids=found.ids, cluster=found.clusters, ledger=where)
+    if labels is None or results is not None:
+        raise InvalidParameter.saying("--labels", "a holdout needs --labels, or --results where `holdtrue score` created it")
     from holdtrue.service.holdouts import read_labels
 
     place = labels.absolute()

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +10,17 @@ import typer
 from msgspec import UnsetType
 
 from holdtrue.command.output import Json, count_units, print_json, print_lines, print_table, show_progress
-from holdtrue.command.paths import Data, LedgerOption, RehashOption, Source, open_curator, open_view
+from holdtrue.command.paths import (
+    Analyst,
+    Asking,
+    Data,
+    LedgerOption,
+    RehashOption,
+    Source,
+    open_curator,
+    open_view,
+    share_options,
+)
 from holdtrue.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
@@ -22,8 +33,6 @@ if TYPE_CHECKING:
     from holdtrue.requests import Cut
 
 __all__ = [
-    "Analyst",
-    "Key",
     "ask",
     "deduce",
     "learn",
@@ -48,11 +57,6 @@ Questions = Annotated[
         help="A condition in SQL, such as 'age > 65 AND smoker', or a number from 0 to 1, such as 'age / 100'.",
     ),
 ]
-Key = Annotated[
-    str | None, typer.Option(help="A name for this request: sent again under the same name, it is charged once.")
-]
-Analyst = Annotated[str | None, typer.Option(help="Who asks, as recorded in the ledger.")]
-
 _SHOWN = 20
 _GROUP = "A column with public labels, or a number or date cut at points: age:18,30,65."
 _MOMENTS = ("date", "timestamp")
@@ -61,14 +65,18 @@ Where = Annotated[str | None, typer.Option(help="Count only rows that meet this 
 Keys = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN=LABEL,LABEL", help="The labels of a column, where the card has none.")
 ]
+OwnPrice = Annotated[
+    int | None, typer.Option(help="What it costs, in questions: more make noise less. Default: what keeps the plan's alpha.")
+]
 _BOUNDED = re.compile(r"(.+)=([^=:]+):([^=:]+)", re.DOTALL)
 _BOUNDS = "COLUMN=LOW:HIGH"
 _CURRENCIES = {"mu": "mu squared", "rho": "rho", "draws": "draws"}
 _CANDIDATE = re.compile(r"([^\s=<>!'\"()]+)=(?!=)(.+)", re.DOTALL)
 
 
+@share_options
 def ask(
-    data: Data,
+    asking: Asking,
     questions: Questions,
     *,
     by: By = None,
@@ -77,25 +85,20 @@ def ask(
         bool, typer.Option("--deduce-first", help="Pay nothing where the answer follows from earlier ones.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say why the interval is as wide as it is.")] = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
 
     Several questions take one pass over the data. A repeated question is answered from the ledger and is free. With --by
     one question is answered within each group.
     """
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         if by or keys:
-            _ask_by(questions, by, keys, curator, key=key, analyst=analyst, as_json=as_json)
+            _ask_by(questions, by, keys, curator, **asking.given, as_json=asking.as_json)
             return
         with show_progress("measuring"):
             first: Literal["first"] | None = "first" if deduce_first else None
-            answers = curator.ask(list(questions), deduce=first, key=key, analyst=analyst)
-        if as_json:
+            answers = curator.ask(list(questions), deduce=first, **asking.given)
+        if asking.as_json:
             print_json(answers[0] if len(answers) == 1 else {"answers": answers})
         elif len(answers) == 1:
             _print_answer(questions[0], answers[0], curator, explain=explain)
@@ -126,35 +129,50 @@ def _ask_by(
         _print_cells(found.sentence, found, curator)
 
 
+@share_options
 def table(
-    data: Data,
+    asking: Asking,
     columns: Annotated[list[str], typer.Argument(metavar="COLUMN", help=_GROUP)],
     *,
     where: Where = None,
     keys: Keys = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
+    margins: Annotated[
+        bool, typer.Option("--margins", help="Declare the sums over all labels of some columns with it, and print them.")
+    ] = False,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="Declare the sums of neighbouring cells of one column with it, for --json.")
+    ] = False,
+    rollups: Annotated[
+        list[str] | None,
+        typer.Option("--rollup", metavar="LABEL,LABEL", help="Declare the sum of these cells, and print it."),
+    ] = None,
+    questions: OwnPrice = None,
 ) -> None:
     """Ask for the share of the rows in every cell of a table, for the price of two to five questions.
 
     Rows in none of the cells, missing values included, are in the last one.
     """
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    declared: dict[str, Any] = {"margins": margins, "ranges": ranges, "questions": questions}
+    with asking.open() as curator:
         cut_columns = [_read_cut_column(column, curator.card) for column in columns]
         labels = dict(_read_keys(each, curator.card) for each in keys or ())
+        declared["rollups"] = [_read_rollup(each, cut_columns[0], curator.card) for each in rollups or ()]
         with show_progress("measuring"):
-            found = curator.table(*cut_columns, where=where, keys=labels or None, key=key, analyst=analyst)
-        if as_json:
+            found = curator.table(*cut_columns, where=where, keys=labels or None, **declared, **asking.given)
+        if asking.as_json:
             print_json(found)
             return
         _print_cells(" by ".join(["share of the rows", ", ".join(found.columns)]), found, curator)
+        sums = _list_margins(found) if margins else []
+        sums += [(" + ".join(map(str, each)), found.union(*each)) for each in declared["rollups"]]
+        if sums:
+            rows = [[name, *_write_ends(answer)] for name, answer in sums]
+            print_table(("sum", "share", "low", "high"), rows, right=("share", "low", "high"))
 
 
+@share_options
 def marginals(
-    data: Data,
+    asking: Asking,
     columns: Annotated[
         list[str] | None, typer.Argument(metavar="COLUMN", help=f"{_GROUP} All with public labels unless given.")
     ] = None,
@@ -172,23 +190,18 @@ def marginals(
         Path | None,
         typer.Option(help='A JSON file with questions to declare before the draw: [{"sex": "F", "region": "N"}, ...].'),
     ] = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask for the tables of every two columns, or every three, in one request at two questions each."""
     declared = None if workload is None else _read_workload(workload)
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         given: dict[str, Any] = {"margins": margins, "questions": questions, "workload": declared}
-        given |= {"key": key, "analyst": analyst}
+        given |= asking.given
         given["columns"] = [_read_cut_column(column, curator.card) for column in columns or ()] or None
         given["keys"] = dict(_read_keys(each, curator.card) for each in keys or ()) or None
         chosen: Any = tables[0] if tables in (["pairs"], ["triples"]) else [each.split(",") for each in tables]
         with show_progress("measuring"):
             found = curator.marginals(chosen, **given)
-        if as_json:
+        if asking.as_json:
             print_json(found)
             return
         print_table(("table", "cells"), [[", ".join(each.columns), f"{len(each):,}"] for each in found], right=("cells",))
@@ -243,8 +256,9 @@ def synthesize(
         print_lines(found.brief, [("made from", f"{len(found.tables):,} released tables"), ("cost", "nothing")])
 
 
+@share_options
 def mean(
-    data: Data,
+    asking: Asking,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")],
     *,
     low: Annotated[float | None, typer.Option(help="The least that a value counts. Default: the card's bound.")] = None,
@@ -254,11 +268,9 @@ def mean(
     keys: Keys = None,
     as_sum: Annotated[bool, typer.Option("--sum", help="Print the sum over these rows in place of the mean.")] = False,
     population: Annotated[int | None, typer.Option(help="With --sum: the total of a population of this size.")] = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
+    compare: Annotated[
+        str | None, typer.Option(metavar="GROUP,GROUP", help="Print the difference and the ratio of two groups, too. Free.")
+    ] = None,
 ) -> None:
     """Ask for the mean of a column of numbers, in all rows or in each group, for the price of two to five questions.
 
@@ -266,23 +278,54 @@ def mean(
     """
     if population is not None and not as_sum:
         raise InvalidParameter.saying("population", "--population goes only with --sum")
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         groups = [_read_cut_column(each, curator.card) for each in by or ()]
         labels = dict(_read_keys(each, curator.card) for each in keys or ())
-        given: dict[str, Any] = {
-            "where": where,
-            "by": groups or None,
-            "keys": labels or None,
-            "key": key,
-            "analyst": analyst,
-        }
+        given: dict[str, Any] = {"where": where, "by": groups or None, "keys": labels or None, **asking.given}
+        pair = None if compare is None else _find_groups(compare, curator, **given)
+        ask = partial(curator.sum, population=population) if as_sum else curator.mean
         with show_progress("measuring"):
-            found = curator.mean(column, low=low, high=high, **given)
-        found = found.total(population) if as_sum else found
-        if as_json:
-            print_json(found)
-        else:
-            _print_cells(found.sentence, found, curator)
+            found = ask(column, low=low, high=high, **given)
+        contrasts = {} if pair is None else {"difference": found.difference(*pair), "ratio": found.ratio(*pair)}
+        if asking.as_json:
+            print_json({found.measure: found} | contrasts if contrasts else found)
+            return
+        _print_cells(found.sentence, found, curator)
+        for contrast in contrasts.values():
+            typer.echo(str(contrast))
+
+
+def _list_margins(found: "Table") -> "list[tuple[str, Answer]]":
+    """Return the share of the rows with each label of each column, whatever they have in the others."""
+    return [
+        (f"{name}: {label}", found.share({name: label}))  # type: ignore[dict-item]  # only the last cell has none
+        for place, name in enumerate(found.columns)
+        for label in dict.fromkeys(labels[place] for labels in found.labels[:-1])
+    ]
+
+
+def _read_rollup(text: str, column: "str | Cut", card: "Card") -> "list[Label]":
+    """Return the labels of cells that are summed, by the type of their column; those of a cut one are texts."""
+    return _read_keys(f"{column}={text}", card)[1] if isinstance(column, str) else list(text.split(","))
+
+
+def _write_ends(answer: "Answer") -> list[str]:
+    ends = answer.interval or answer.sample_interval
+    return [f"{number:.4f}" for number in (answer.value, ends.low, ends.high)]
+
+
+def _find_groups(text: str, curator: "Curator", **given: Any) -> "list[tuple[Label, ...]]":  # noqa: ANN401 - a request
+    """Return two groups that are named with a comma between them, before anything is charged."""
+    from holdtrue.verbs.means import read_by
+    from holdtrue.verbs.tables import read_groups
+
+    groups = read_groups(curator.pipeline, read_by(given["by"]), where=given["where"], keys=given["keys"])
+    named = {", ".join(map(str, each)): each for each in groups.labels if each}
+    for first, group in named.items():
+        if text.startswith(f"{first},") and (second := text[len(first) + 1 :].strip()) in named:
+            return [group, named[second]]
+    shown = ", ".join(list(named)[:_SHOWN]) or "none without --by"
+    raise InvalidParameter.saying("--compare", f"--compare takes two groups with a comma between them: {shown}")
 
 
 def _print_cells(title: str, found: "Table | Means", curator: "Curator") -> None:
@@ -339,8 +382,9 @@ def _read_keys(text: str, card: "Card") -> "tuple[str, list[Label]]":
         raise InvalidParameter("--keys", text, f"labels of the type {kind}") from None
 
 
+@share_options
 def quantile(
-    data: Data,
+    asking: Asking,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")],
     levels: Annotated[
         list[float] | None, typer.Argument(metavar="LEVEL", help="Levels in (0, 1): 0.5, the median, unless given.")
@@ -353,11 +397,6 @@ def quantile(
     method: Annotated[str | None, typer.Option(help="How it is found: search, curve, exponential or point.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy of all picks of exponential and point.")] = None,
     preview_only: Annotated[bool, typer.Option("--preview", help="Only print the most that it can cost.")] = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask where the values of a column reach a level, such as the median, with an interval for the population.
 
@@ -366,14 +405,14 @@ def quantile(
     """
     given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method, "epsilon": epsilon}
     wanted = list(levels or [0.5])
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         if preview_only:
             price = curator.preview_quantile(column, wanted, **given)
-            print_json(price) if as_json else print_lines(column, [("costs", str(price))])
+            print_json(price) if asking.as_json else print_lines(column, [("costs", str(price))])
             return
         with show_progress("measuring"):
-            found = curator.quantile(column, wanted, key=key, analyst=analyst, **given)
-        if as_json:
+            found = curator.quantile(column, wanted, **asking.given, **given)
+        if asking.as_json:
             print_json(found)
             return
         shown = [[f"{number:.6g}" for number in each] for each in zip(*found.to_columns().values(), strict=True)]
@@ -384,8 +423,9 @@ def quantile(
         print_lines(f"quantiles of {column}" + ("" if where is None else f" where {where}"), lines)
 
 
+@share_options
 def select(
-    data: Data,
+    asking: Asking,
     candidates: Annotated[
         list[str],
         typer.Argument(metavar="NAME=QUESTION", help="A candidate: \"north=region = 'N'\" \"south=region = 'S'\"."),
@@ -397,7 +437,7 @@ def select(
     ] = None,
     top: Annotated[int, typer.Option(help="How many to choose, each among those left.")] = 1,
     weights: Annotated[
-        str | None, typer.Option(help="The base measure: a number above 0 for each candidate, with commas between them.")
+        str | None, typer.Option(help="The base measure: a number for each candidate, not all 0, with commas between them.")
     ] = None,
     scores: Annotated[
         bool,
@@ -405,28 +445,33 @@ def select(
             "--scores", help='Candidates are scores of your own, "north=12" or "north=1/3", computed from the rows.'
         ),
     ] = False,
+    line: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH",
+            help="Choose a point between two ends: 0,120. Scores then hold up to points: 20=1 50=9 120=3.",
+        ),
+    ] = None,
     sensitivity: Annotated[str | None, typer.Option(help="The most that one row moves a score. Default: 1.")] = None,
     name: Annotated[str | None, typer.Option(help="The public name by which these scores are known again.")] = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Choose the candidate that the most rows satisfy, and say by how many rows the choice may miss the best."""
     named = _read_candidates(candidates)
-    given: dict[str, Any] = {"top": top, "epsilon": epsilon, "name": name, "key": key, "analyst": analyst}
+    given: dict[str, Any] = {"top": top, "epsilon": epsilon, "name": name, **asking.given}
     given["sensitivity"] = None if sensitivity is None else _read_rational("sensitivity", sensitivity)
     given["weights"] = None if weights is None else [_read_rational("weights", each) for each in weights.split(",")]
-    with open_curator(data, ledger, rehash=rehash) as curator:
-        if scores:
+    with asking.open() as curator:
+        scores = scores or line is not None
+        if line is not None:
+            given |= _read_line(line, named)
+        elif scores:
             given["scores"] = {label: _read_rational("scores", each) for label, each in named.items()}
         else:
             _check_columns(named, curator)
             given["candidates"] = named
         with show_progress("measuring"):
             choice = curator.select(**given)
-        if as_json:
+        if asking.as_json:
             print_json(choice)
             return
         behind = f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"
@@ -434,6 +479,19 @@ def select(
         if not isinstance(choice.population_shortfall, UnsetType):
             lines.append(("population", f"at most {choice.population_shortfall:.4g} behind the best share"))
         print_lines(", ".join(named), [*lines, *list_costs(choice, curator)])
+
+
+def _read_line(line: str, named: dict[str, str]) -> dict[str, Any]:
+    """Return the ends of a line, its cuts, and its scores, each of which holds up to the point that it is named after."""
+    ends, points = (
+        [_read_rational("line", each) for each in line.split(",")],
+        [_read_rational("line", each) for each in named],
+    )
+    if len(ends) != 2 or points[-1] != ends[1]:  # noqa: PLR2004 - a low and a high end
+        message = "give two ends, as 0,120, and the score up to each point, the last of which is the high end: 20=1 120=3"
+        raise InvalidParameter.saying("line", message)
+    scores = [_read_rational("scores", each) for each in named.values()]
+    return {"line": ends, "cuts": points[:-1], "scores": scores}
 
 
 def _read_rational(name: str, text: str) -> "Fraction":
@@ -473,7 +531,7 @@ def watch(
             ends = answer.interval or answer.sample_interval
             what = "population" if answer.interval else "these rows"
             lines = [("found", answer.brief + (", told before" if answer.repeated else "")), (what, _print_ends(ends))]
-            print_lines(question, [*lines, ("run", f"{answer.run} of {alarms}, {answer.alarms_left} alarms left")])
+            print_lines(question, [*lines, ("run", answer.say_run())])
 
 
 def preview(source: Source, questions: Questions, *, as_json: Json = False) -> None:
@@ -612,8 +670,9 @@ def print_receipt(certificate: "Certificate") -> str:
     return f"{certificate.entry}:{certificate.digest}"
 
 
+@share_options
 def learn(
-    data: Data,
+    asking: Asking,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The yes-or-no question to predict: 'income > 50000'.")],
     *,
     stumps: Annotated[
@@ -654,23 +713,18 @@ def learn(
     anyway: Annotated[bool, typer.Option("--anyway", help="Continue even if the rows do not certify alpha.")] = False,
     realizable: Annotated[bool, typer.Option("--assume-realizable", help="Assume that some rule is never wrong.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Ask one more question: how often the learned rule errs.")] = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Learn the rule of a finite class that errs about as rarely as the best one, and say how far behind it may be.
 
     Bounds are public: choose them without looking at the rows. If several classes are given, their union is used.
     """
     classes = _read_classes(stumps, intervals, conjunctions, trees, document, steps=steps, width=width)
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         with show_progress("scoring"):
             given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway}
             given |= {"assuming": "realizable" if realizable else None, "check": check}
-            found = curator.learn(classes, target=target, **given, key=key, analyst=analyst)
-        if as_json:
+            found = curator.learn(classes, target=target, **given, **asking.given)
+        if asking.as_json:
             print_json(found)
             return
         behind = found.behind if found.reason is None else f"{found.behind}; {found.reason}"

@@ -76,6 +76,7 @@ def add_examples(application: typer.Typer, *, before: str = "") -> None:
 
 
 def _list_commands(application: typer.Typer) -> Iterator[tuple[str, Any]]:
+    yield from ((group.name or "", group) for group in application.registered_groups)
     for info in application.registered_commands:
         called = getattr(info.callback, "__name__", "")
         yield info.name or called.replace("_", "-"), info

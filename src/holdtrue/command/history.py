@@ -1,5 +1,6 @@
 """``holdtrue budget``, ``history``, ``verify`` and ``report``: what is in a ledger. None of them reads a row."""
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -67,26 +68,24 @@ def _show_looks(where: str, ledger: "Ledger", *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    closed = "; it is closed" if found.closed else ""
-    lines = [("looks", f"{found.looks_left:,} of {found.looks:,} left{closed}")]
-    if found.yes is not None:
-        lines.append(("yes", f"{found.yes_left:,} of {found.yes:,} left"))
-    kept = f"{found.spent:.4g} of {found.cap:.4g} {found.unit} spent" if found.private else "none is kept"
-    print_lines(hide_password(where), [("mode", found.mode), *lines, ("width", found.width), ("privacy", kept)])
+    print_lines(hide_password(where), found.list_facts().items())
 
 
 def history(source: Source, *, as_json: Json = False) -> None:
     """Show every charge and its response, oldest first."""
     from holdtrue.curator.history import history_of
+    from holdtrue.exact import amount
     from holdtrue.holdouts.ledger_views import list_looks
 
     with open_existing(source) as (_, ledger, is_holdout):
         lines = list_looks(ledger) if is_holdout else history_of(ledger)
+        shared = not is_holdout and ledger.terms.purse is None
+        cap = amount(ledger.terms.cap) if shared else 0.0  # of two purses, either may have paid
     if as_json:
         print_json({"history": lines})
     elif lines:
         heads = ("entry", "time", "analyst", "verb", "request", "response", "cost")
-        print_table(heads, (row for line in lines for row in _list_rows(line)), right=("entry", "cost"))
+        print_table(heads, (row for line in lines for row in _list_rows(line, cap)), right=("entry", "cost"))
     else:
         typer.echo("nothing has been asked yet", err=True)
 
@@ -121,11 +120,15 @@ def verify(
             counted["purse"] = dict(zip(names, (found.purse[0], *map(amount, found.purse[1:])), strict=True))
         print_json({"whole": True, "ledger_id": found.ledger_id} | counted | {"receipt": newest, "compared": len(receipts)})
         return
+    shown = f"{spent:.4g}, {left:.4g} left"
+    with open_existing(source) as (_, ledger, is_holdout):
+        if is_holdout and not json.loads(ledger.terms.card)["holdout"]["private"]:
+            shown = f"{found.spent:,} of {found.spent + found.left:,} looks"  # a look is one unit there
     compared = f"with {len(receipts)} receipt{'s' * (len(receipts) != 1)}"
     lines = [
         ("whole", f"{found.entries:,} entries, {found.charges:,} of them charges"),
         ("compared", compared if receipts else "with no receipt; give --receipt to detect a rollback"),
-        ("spent", f"{spent:.4g}, {left:.4g} left"),
+        ("spent", shown),
     ]
     if found.purse is not None:
         currency, *totals = found.purse
@@ -176,12 +179,13 @@ def read_receipt(text: str) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def _list_rows(line: "Line") -> Iterator[tuple[str, ...]]:
-    """Yield a row for each response to a charge; what they share is in the first row."""
+def _list_rows(line: "Line", cap: float) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each response to a charge; what they share is in the first row, the cost in percent of a cap."""
     from holdtrue.reports import questions_of
 
-    responses = [response.brief for response in line.responses] or ["charged, not answered"]
+    responses = [response.brief for response in line.responses] or [f"charged, {line.told}" if line.cost else line.told]
     shared = (str(line.entry), f"{line.time:%Y-%m-%d %H:%M}", line.analyst, line.verb)
+    cost = f"{100 * line.cost / cap:.2g}%" if cap else f"{line.cost:.3g}"
     for number, (question, response) in enumerate(zip_longest(questions_of(line), responses, fillvalue="")):
         first = not number
-        yield *(shared if first else ("",) * len(shared)), question, response, f"{line.cost:.3g}" if first else ""
+        yield *(shared if first else ("",) * len(shared)), question, response, cost if first else ""

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdtrue.command.asking import Analyst, Key, print_receipt
+from holdtrue.command.asking import print_receipt
 from holdtrue.command.output import Json, print_json, print_lines, print_table
-from holdtrue.command.paths import check_free
+from holdtrue.command.paths import Analyst, Key, check_free
 from holdtrue.command.predicting import read_table
-from holdtrue.command.scoring import CaseId, ClusterOf, ResultsFile, certify_gate
+from holdtrue.command.scoring import CaseId, ClusterOf, certify_gate
 from holdtrue.errors import InvalidParameter, UnknownName
 
 if TYPE_CHECKING:
@@ -74,7 +74,12 @@ def standings(labels: LabelsFile, *, ledger: BoardLedger, column: Column = "labe
 
 
 def certify(
-    results: ResultsFile,
+    results: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RESULTS]", help="Any results file of its cases, where their ids are not kept beside the ledger."
+        ),
+    ] = None,
     *,
     holdout: Annotated[str, typer.Option(metavar="LEDGER", help="The gate's ledger: a file.")],
     what: Annotated[
@@ -85,9 +90,9 @@ def certify(
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Close a gate for good and tell its incumbent's score, or gain. RESULTS is any file of its cases.
+    """Close a gate for good and tell its incumbent's score, or gain.
 
-    Example: holdtrue certify main.csv --holdout gate.ledger
+    Example: holdtrue certify --holdout gate.ledger
     """
     found = certify_gate(results, holdout, what, case_id=case_id, cluster=cluster, analyst=analyst)
     if as_json:

@@ -1,6 +1,7 @@
 """``holdtrue open``: make the plan for a dataset and create its ledger."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from holdtrue.command.paths import (
     place_ledger,
     read_rows,
     read_tables,
+    share_options,
 )
 from holdtrue.errors import InvalidParameter
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.queries.cards import Column
 
-__all__ = ["Reserve", "open_data", "print_opened", "read_card", "read_reserve"]
+__all__ = ["Reserve", "TermOptions", "open_data", "print_opened", "read_card", "read_reserve"]
 
 _TABLES = ("types", "bounds", "labels")
 _PAIR = 2
@@ -139,26 +141,40 @@ InsecureCluster = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class TermOptions:
+    """What is fixed when a ledger is created, whether here or at a service."""
+
+    queries: Queries = None
+    alpha: Alpha = None
+    beta: Beta = 0.05
+    epsilon: Epsilon = None
+    delta: Delta = None
+    iid: Iid = False
+    reserve: Reserve = "0.25"
+    uses: Uses = 10
+    cap: Cap = None
+    pure: Pure = False
+    side: Side = "both"
+    group: Group = None
+    card: CardFile = None
+    header: Header = None
+    unit: Unit = "row"
+    second_budget: SecondBudget = False
+
+    def read(self) -> dict[str, Any]:
+        """Return them as a curator takes them, with what the file of the card declares."""
+        given = asdict(self)
+        card = given.pop("card")
+        return ({} if card is None else read_card(card)) | given | {"reserve": read_reserve(self.reserve)}
+
+
+@share_options
 def open_data(
     data: Data,
     *,
-    queries: Queries = None,
-    alpha: Alpha = None,
-    beta: Beta = 0.05,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    iid: Iid = False,
-    reserve: Reserve = "0.25",
-    uses: Uses = 10,
-    cap: Cap = None,
-    pure: Pure = False,
-    side: Side = "both",
-    group: Group = None,
-    card: CardFile = None,
-    header: Header = None,
-    unit: Unit = "row",
+    terms: TermOptions,
     table: Tables = None,
-    second_budget: SecondBudget = False,
     engine: EngineName = "local",
     master: Master = None,
     cluster: ClusterFile = None,
@@ -173,17 +189,12 @@ def open_data(
     """
     spark = check_spark(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
     where = place_ledger(data, ledger, on_spark=spark is not None)
-    declared = read_card(card) if card is not None else {}
-    declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
-    declared |= {"reserve": read_reserve(reserve), "uses": uses, "cap": cap, "pure": pure, "side": side, "group": group}
-    tables = read_tables(table or [])
-    declared |= {"unit": unit}
+    declared, tables = terms.read(), read_tables(table or [])
     check_free(where)
     with read_rows(data, spark, tables) as (rows, owned), show_progress(f"reading {hide_password(data)}"):
         from holdtrue.curator import Curator
 
-        declared |= {"tables": owned, "header": header, "second_budget": second_budget}
-        curator = Curator(rows, ledger=where, progress=TICKER, **declared)
+        curator = Curator(rows, ledger=where, progress=TICKER, tables=owned, **declared)
         keep_spark(where, spark)
         keep_tables(where, tables, on_spark=spark is not None)
     with curator:

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,12 +47,14 @@ def print_json(document: object) -> None:
 
 
 def print_lines(title: str, lines: Iterable[tuple[str, str]]) -> None:
-    """Print a title and lines of names and values; control characters in them are made harmless."""
+    """Print a title and lines of names and values; a terminal breaks them between words, control characters are harmless."""
     told = list(lines)
-    width = max(len(name) for name, _ in told)
+    width = max(len(name) for name, _ in told) + 4
     typer.echo(printable(title))
+    room = max(get_terminal_size().columns - width, _WORD) if sys.stdout.isatty() else sys.maxsize
     for name, value in told:
-        typer.echo(f"  {name:<{width}}  {printable(value)}")
+        parts = wrap(printable(value), room, break_on_hyphens=False, break_long_words=False)
+        typer.echo(f"  {name:<{width - 4}}  " + f"\n{'':{width}}".join(parts))
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdtrue.command.asking import Analyst, Key, print_receipt, read_bounds, read_document
-from holdtrue.command.output import Json, print_json, print_lines, show_progress
-from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
+from holdtrue.command.asking import print_receipt, read_bounds, read_document
+from holdtrue.command.output import print_json, print_lines, show_progress
+from holdtrue.command.paths import Asking, share_options
 from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 
 if TYPE_CHECKING:
@@ -27,99 +27,56 @@ BoundsOption = Annotated[
 Preview = Annotated[bool, typer.Option("--preview", help="Only print what it would cost and how wide it would be.")]
 
 
-def variance(
-    data: Data,
-    column: Number,
-    *,
-    low: Low,
-    high: High,
-    preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
-) -> None:
+@share_options
+def variance(asking: Asking, column: Number, *, low: Low, high: High, preview: Preview = False) -> None:
     """Ask for the variance of a column of numbers, for the price of one question."""
     request = Variance(column=column, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def covariance(
-    data: Data,
-    first: Number,
-    second: Number,
-    *,
-    bounds: BoundsOption = None,
-    preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
+    asking: Asking, first: Number, second: Number, *, bounds: BoundsOption = None, preview: Preview = False
 ) -> None:
     """Ask for the covariance of two columns of numbers, for the price of one question."""
     request = Covariance(first=first, second=second, bounds=_read_all_bounds(bounds))
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def correlation(
-    data: Data,
-    first: Number,
-    second: Number,
-    *,
-    bounds: BoundsOption = None,
-    preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
+    asking: Asking, first: Number, second: Number, *, bounds: BoundsOption = None, preview: Preview = False
 ) -> None:
     """Ask for the correlation of two columns of numbers, for the price of three questions at most."""
     request = Correlation(first=first, second=second, bounds=_read_all_bounds(bounds))
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def r_squared(
-    data: Data,
+    asking: Asking,
     prediction: Annotated[str, typer.Argument(metavar="COLUMN", help="The column of predictions.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The column that is predicted.")],
     *,
     low: Low,
     high: High,
     preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask which share of a column's variance another column explains, for the price of two questions at most."""
     request = RSquared(prediction=prediction, target=target, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
-def gini(
-    data: Data,
-    column: Number,
-    *,
-    low: Low = 0,
-    high: High,
-    preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
-) -> None:
+@share_options
+def gini(asking: Asking, column: Number, *, low: Low = 0, high: High, preview: Preview = False) -> None:
     """Ask for the Gini coefficient of a column of numbers from 0 up, for the price of two questions at most."""
     request = Gini(column=column, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def ratio(
-    data: Data,
+    asking: Asking,
     numerator: Annotated[str, typer.Argument(metavar="NUMERATOR", help="What is added up, such as 'COUNT(urgent)'.")],
     denominator: Annotated[str, typer.Argument(metavar="DENOMINATOR", help="What it is divided by, such as 'COUNT(*)'.")],
     *,
@@ -127,38 +84,30 @@ def ratio(
     low: Annotated[float, typer.Option(help="The least that a unit's own ratio counts.")] = 0,
     high: Annotated[float, typer.Option(help="The most that a unit's own ratio counts.")] = 1,
     preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask for a ratio of sums over the rows of units, each counting at most CAP times, for the price of two questions."""
     request = Ratio(numerator=numerator, denominator=denominator, cap=cap, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def auc(
-    data: Data,
+    asking: Asking,
     score: Annotated[str, typer.Argument(metavar="SCORE", help="The column of scores.")],
     label: Annotated[str, typer.Argument(metavar="LABEL", help="A yes-or-no column or question.")],
     *,
     low: Annotated[float | None, typer.Option(help="The least that a score counts; the card's, or 0.")] = None,
     high: Annotated[float | None, typer.Option(help="The most that a score counts; the card's, or 1.")] = None,
     preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask how often a score orders two rows of unlike labels rightly, for the price of two questions."""
     request = Auc(score=score, label=label, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def pairs(
-    data: Data,
+    asking: Asking,
     kernel: Annotated[
         str, typer.Argument(metavar="EXPRESSION", help="An expression in two rows, such as 'abs(a.age - b.age)'.")
     ],
@@ -166,62 +115,44 @@ def pairs(
     low: Annotated[float, typer.Option(help="The least that the expression counts.")] = 0,
     high: Annotated[float, typer.Option(help="The most that the expression counts.")] = 1,
     preview: Preview = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask for the mean of an expression in two rows over pairs of rows, for the price of one question."""
     request = Pairs(kernel=kernel, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
+    _find(asking, request, preview=preview)
 
 
+@share_options
 def best_error(
-    data: Data,
+    asking: Asking,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The yes-or-no question to predict.")],
     document: Annotated[Path, typer.Option("--class", metavar="FILE", help="The class of hypotheses, as JSON.")],
-    *,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Ask how seldom the best hypothesis of a finite class errs, for the price of one question."""
     from holdtrue.hypotheses import read_class
 
     learned = read_class(read_document(document))
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         with show_progress("measuring"):
-            found = curator.best_error(learned, target=target, key=key, analyst=analyst)
-        print_json(found) if as_json else print_statistic(found, curator)
+            found = curator.best_error(learned, target=target, **asking.given)
+        print_json(found) if asking.as_json else print_statistic(found, curator)
 
 
 def _read_all_bounds(texts: list[str] | None) -> dict[str, tuple[float, float]] | None:
     return {name: (low, high) for name, low, high in map(read_bounds, texts)} if texts else None
 
 
-def _find(
-    data: str,
-    request: "StatisticRequest",
-    *,
-    preview: bool,
-    key: str | None,
-    analyst: str | None,
-    ledger: str | None,
-    rehash: bool,
-    as_json: bool,
-) -> None:
+def _find(asking: Asking, request: "StatisticRequest", *, preview: bool) -> None:
     """Print a statistic, or its price."""
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         if preview:
             price = curator.preview_statistic(request)
-            print_json(price) if as_json else print_lines(price.text, [("costs", str(price).partition("\n")[2].strip())])
+            print_json(price) if asking.as_json else print_lines(
+                price.text, [("costs", str(price).partition("\n")[2].strip())]
+            )
             return
         with show_progress("measuring"):
-            found = curator.find_statistic(request, key=key, analyst=analyst)
-        if as_json:
+            found = curator.find_statistic(request, **asking.given)
+        if asking.as_json:
             print_json(found)
         else:
             print_statistic(found, curator)

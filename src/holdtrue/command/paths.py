@@ -6,17 +6,18 @@ For data that Spark reads, `holdtrue open` keeps the settings in a file beside t
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, is_dataclass
+from functools import partial, wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdtrue.codec import convert
-from holdtrue.command.output import TICKER, show_progress
+from holdtrue.command.output import TICKER, Json, show_progress
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName, printable
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from holdtrue.records import Deduction, Synthetic
 
 __all__ = [
+    "Analyst",
+    "Asking",
     "Data",
+    "Key",
     "LedgerOption",
     "LedgerView",
     "RehashOption",
@@ -50,6 +54,7 @@ __all__ = [
     "place_ledger",
     "read_rows",
     "read_tables",
+    "share_options",
 ]
 
 Data = Annotated[
@@ -78,6 +83,11 @@ RehashOption = Annotated[
         help="Read all rows again to see that they are those of the ledger, even if the files have not changed.",
     ),
 ]
+
+Key = Annotated[
+    str | None, typer.Option(help="A name for this request: sent again under the same name, it is charged once.")
+]
+Analyst = Annotated[str | None, typer.Option(help="Who asks, as recorded in the ledger.")]
 
 SparkSettings = dict[str, Any]
 _DATA = re.compile(r"\.(parquet|pq|csv|tsv|txt|json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
@@ -155,13 +165,13 @@ def _open_existing(where: str) -> "Ledger":
         return open_ledger(where)
 
 
-def check_free(where: str) -> None:
+def check_free(where: str, *, option: str = "--ledger") -> None:
     """Refuse a place that already has a ledger."""
     try:
         _open_existing(where).close()
     except UnknownName:
         return
-    message = f"there is already a ledger at {hide_password(where)}; use it, or name another place with --ledger"
+    message = f"there is already a ledger at {hide_password(where)}; use it, or name another place with {option}"
     raise RefusedError(message)
 
 
@@ -176,11 +186,65 @@ def open_curator(data: str, ledger: str | None, *, rehash: bool = False) -> "Ite
     account.close()
     with read_rows(data, spark, _read_kept(where, _TABLES) or {}) as (rows, tables):
         with show_progress(f"reading {hide_password(data)}"):
-            from holdtrue.curator import Curator
+            from holdtrue import Curator  # which gates hold back
 
             curator = Curator(rows, ledger=where, progress=TICKER, unit=unit, tables=tables, rehash=rehash)
         with curator:
             yield curator
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What every subcommand that asks takes besides what it asks: the data, who asks, and how the answer is printed."""
+
+    data: Data
+    key: Key = None
+    analyst: Analyst = None
+    ledger: LedgerOption = None
+    rehash: RehashOption = False
+    as_json: Json = False
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return who asks, as the verbs of a curator take it."""
+        return {"key": self.key, "analyst": self.analyst}
+
+    def open(self) -> "AbstractContextManager[Curator]":
+        """Return the curator of the data, to be entered."""
+        return open_curator(self.data, self.ledger, rehash=self.rehash)
+
+
+def share_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the subcommand of a function some of whose parameters are records of options, such as :class:`Asking`.
+
+    The fields of a record that is given by name stand where it does, those of any other after all options of the
+    subcommand's own; a field without a default is an argument.
+    """
+    signed = signature(function)
+    records: dict[str, tuple[type[Any], list[str]]] = {}
+    own: list[Parameter] = []
+    last: list[Parameter] = []
+    for each in signed.parameters.values():
+        kind = each.annotation
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            own.append(each)
+            continue
+        shared = signature(kind).parameters
+        records[each.name] = kind, list(shared)
+        for option in shared.values():
+            if option.default is option.empty:
+                own.append(option)
+            else:
+                (own if each.kind is each.KEYWORD_ONLY else last).append(option.replace(kind=option.KEYWORD_ONLY))
+
+    @wraps(function)
+    def command(**given: Any) -> None:  # noqa: ANN401 - what Typer read
+        made = {name: kind(**{field: given.pop(field) for field in names}) for name, (kind, names) in records.items()}
+        function(**made, **given)
+
+    command.__signature__ = signed.replace(parameters=[*own, *last])  # type: ignore[attr-defined]  # what Typer reads
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *last)}
+    return command
 
 
 @dataclass(frozen=True, slots=True, eq=False)

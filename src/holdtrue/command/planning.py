@@ -265,12 +265,17 @@ def show_holdout_plan(
     tells: Annotated[
         str | None, typer.Option(help="For a gate: bounds it tells as well, 'bounds' or 'bounds at the end'.")
     ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="For a private gate: its privacy; 1 unless given.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="For a private gate: the slack of its privacy; 0 where only epsilon is given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Plan for a holdout: every mode's width before the first look. For several sizes, or none, print a table."""
     from holdtrue.planning.holdout_plan import plan_holdout
 
     wish = {"yes": yes, "overfits": overfits, "beta": beta, "private": private, "alpha": alpha, "tells": tells}
+    wish |= {"epsilon": epsilon, "delta": delta}
     sizes: Sequence[int | None] = cases or (_CASES if gain is None else (None,))
     plans = [
         plan_holdout(cases=size, looks=number, gain=gain, discordant=discordant, **wish)  # type: ignore[arg-type]  # by name

@@ -1,14 +1,15 @@
 """``holdtrue fit``, ``train``, ``predict``, ``evaluate``, ``distill`` and ``models``: models on private rows."""
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdtrue.command.asking import Analyst, Key, list_costs, read_document
+from holdtrue.command.asking import list_costs, read_document
 from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress, write_file
-from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
+from holdtrue.command.paths import Analyst, Asking, Data, LedgerOption, RehashOption, open_curator, share_options
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.records import FittedModel
 from holdtrue.requests import Basis, FitKind, Fourier, Polynomial
@@ -62,8 +63,7 @@ def train(
         ),
     ] = None,
     held_out: Annotated[
-        float | None,
-        typer.Option(help="Share of the rows kept out of training, to evaluate it; needs --key or --order."),
+        float | None, typer.Option(help="Share of the rows kept out of training, to evaluate it; needs --key or --order.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of another model of the same name.")] = False,
     ledger: LedgerOption = None,
@@ -120,8 +120,9 @@ def _read_class(path: Path | None) -> "HypothesisClass | None":
     return read_class(read_document(path))
 
 
+@share_options
 def fit(
-    data: Data,
+    asking: Asking,
     name: Name,
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="A number with public bounds, two labels, or a yes-or-no question.")
@@ -157,24 +158,19 @@ def fit(
         float | None, typer.Option(help="Strength of the regulariser. Default: the best by the bound.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of another model of the same name.")] = False,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Publish the weights of a linear model with noise. Features are clipped to the public bounds of their columns."""
     functions = None if basis is None else _read_basis(basis)
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         with show_progress("fitting"):
             given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "mu": mu, "epsilon": epsilon}
             given |= {"release": release, "method": method, "basis": functions, "radius": radius, "strength": strength}
             given["replace"] = replace
-            found = curator.fit(name, kind, **given, key=key, analyst=analyst)
+            found = curator.fit(name, kind, **given, **asking.given)
         if not isinstance(found, FittedModel):
-            _print_model(found, as_json=as_json)
+            _print_model(found, as_json=asking.as_json)
             return
-        if as_json:
+        if asking.as_json:
             print_json(found)
             return
         weights = [(each, f"{weight:.4g}") for each, weight in found.coefficients.items()]
@@ -182,8 +178,9 @@ def fit(
         print_lines(f"{name}: {found.brief}", [*weights, *last, *list_costs(found, curator)])
 
 
+@share_options
 def predict(
-    data: Data,
+    asking: Asking,
     name: Name,
     values: Annotated[
         list[str] | None, typer.Argument(metavar="COLUMN=VALUE", help="The values of one point: age=71 bmi=31.5.")
@@ -198,19 +195,14 @@ def predict(
         Literal["soft-majority", "agnostic", "noisy-max"], typer.Option(help="How votes become a label.")
     ] = "soft-majority",
     screen: ScreenOption = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Predict for one point, or for every row of a file. A repeated point costs nothing."""
     rows = _read_points(values, points)
-    with open_curator(data, ledger, rehash=rehash) as curator:
+    with asking.open() as curator:
         with show_progress("predicting"):
             given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": method, "screen": screen}
-            found = curator.predict(name, rows, **given, key=key, analyst=analyst)
-        if as_json:
+            found = curator.predict(name, rows, **given, **asking.given)
+        if asking.as_json:
             print_json({"predictions": found} if isinstance(found, list) else found)
         elif isinstance(found, list):
             table = ((str(number), one.brief, "nothing" if one.repeated else "") for number, one in enumerate(found))
@@ -260,8 +252,9 @@ def distill(
     print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.reserve_unit} to select, learn and predict")])
 
 
+@share_options
 def evaluate(
-    data: Data,
+    asking: Asking,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name of the model.")] = None,
     at_most: Annotated[
         list[float] | None, typer.Argument(metavar="SHARE", help="Shares of errors to certify, falling: 0.3 0.2.")
@@ -275,27 +268,23 @@ def evaluate(
         float | None, typer.Option(help="Privacy to spend on each share. Default: a share of the reserve.")
     ] = None,
     beta: Annotated[float | None, typer.Option(help="Probability of being wrong. Default: the plan's.")] = None,
-    key: Key = None,
-    analyst: Analyst = None,
-    ledger: LedgerOption = None,
-    rehash: RehashOption = False,
-    as_json: Json = False,
 ) -> None:
     """Certify how often a model's predictions err at most, on rows that train --held-out kept back.
 
-    With --entry, ask how often a learned rule or a published model errs, for one question.
+    With --entry, ask how often a learned rule or a published model errs, or how far its numbers are off, for one question.
     """
     judged = name if entry is None else entry
     if judged is None or (name is not None and entry is not None):
         raise InvalidParameter.saying("name", "give the name of a model, or --entry and the number of an entry")
-    with open_curator(data, ledger, rehash=rehash) as curator, show_progress("evaluating"):
-        given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "beta": beta, "key": key, "analyst": analyst}
+    with asking.open() as curator, show_progress("evaluating"):
+        given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "beta": beta, **asking.given}
         found = curator.evaluate(judged, at_most=at_most or None, **given)
         costs = list_costs(found, curator)
-    if as_json:
+    if asking.as_json:
         print_json(found)
     else:
-        print_lines(found.model, [("found", found.brief), ("about", found.about), *costs])
+        why = [("no bound", found.reason)] if found.reason is not None else []
+        print_lines(found.model, [("found", found.brief), ("about", found.about), *why, *costs])
 
 
 def models(
@@ -344,7 +333,7 @@ def _read_points(values: list[str] | None, points: Path | None) -> Any:  # noqa:
 
 def _read_value(text: str) -> object:
     try:
-        found = json.loads(text)
+        found = json.loads(re.sub(r"^(-?)\.(?=\d)", r"\g<1>0.", text))  # .9 is a number, as 0.9 is
     except ValueError:
         return text
     return found if isinstance(found, (bool, int, float, str)) else text

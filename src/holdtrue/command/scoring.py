@@ -4,21 +4,23 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
 import typer
 
-from holdtrue.command.asking import Analyst, print_receipt
+from holdtrue.command.asking import print_receipt
 from holdtrue.command.output import Json, print_json, print_lines
-from holdtrue.command.paths import check_free, hide_password
+from holdtrue.command.paths import Analyst, check_free, hide_password, share_options
 from holdtrue.errors import (
     FingerprintMismatch,
     InsufficientSamples,
     IntegrityError,
     InvalidParameter,
     PreconditionError,
+    RefusedError,
+    RequestError,
     UnknownName,
 )
 
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from holdtrue.holdouts import Holdout, Score, Verdict
     from holdtrue.holdouts.named_submissions import Kept, Names
     from holdtrue.holdouts.result_files import ResultChoice, Results
+    from holdtrue.holdouts.terms import Facts
+    from holdtrue.planning.plans import Plan
     from holdtrue.records import Interval
 
-__all__ = ["CaseId", "ClusterOf", "ResultsFile", "certify_gate", "score"]
+__all__ = ["CaseId", "ClusterOf", "ResultsFile", "certify_gate", "read_kept_cases", "score"]
 
 _NOT_BETTER = 1
 _NO_SCORE = "left out on a gate, which tells no score"
@@ -86,49 +90,40 @@ HoldoutLedger = Annotated[
 Create = Annotated[
     bool, typer.Option("--create", help="Create the holdout with the ids of these results. Refused if it exists.")
 ]
-Looks = Annotated[int | None, typer.Option(help="With --create: the total number of looks.")]
-Beta = Annotated[
-    float | None, typer.Option(help="With --create: the probability that any interval misses; 0.05 unless given.")
-]
-Unseen = Annotated[
-    bool, typer.Option("--unseen", help="With --create: declare that submissions are made without seeing the cases.")
-]
+Looks = Annotated[int | None, typer.Option(help="The total number of looks.")]
+Beta = Annotated[float | None, typer.Option(help="The probability that any interval misses; 0.05 unless given.")]
+Unseen = Annotated[bool, typer.Option("--unseen", help="Declare that submissions are made without seeing the cases.")]
 Yes = Annotated[
     int | None,
-    typer.Option(
-        help="With --create: make a gate that says yes at most this often and shows no scores. These results are its "
-        "incumbent."
-    ),
+    typer.Option(help="Make a gate that says yes at most this often and shows no scores. These results are its incumbent."),
 ]
 Hits = Annotated[
     bool,
     typer.Option(
         "--hits",
-        help="With --create and --yes: results are right or wrong, and whatever is below 1 is wrong. With --unseen they are "
+        help="For a gate (--yes): results are right or wrong, and whatever is below 1 is wrong. With --unseen they are "
         "compared by exact pairs, which find smaller gains.",
     ),
 ]
 Discordant = Annotated[
     float | None,
     typer.Option(
-        metavar="SHARE", help="With --create and --yes: say which gain is found where two submissions differ in this share."
+        metavar="SHARE", help="For a gate (--yes): say which gain is found where two submissions differ in this share."
     ),
 ]
 Private = Annotated[
     bool | None,
     typer.Option(
         "--private/--validity",
-        help="With --create: keep the cases private, or not; scores are private and a gate is not unless given.",
+        help="Keep the cases private, or not; scores are private and a gate is not unless given.",
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="With --create: the privacy of everything that is ever told.")]
-Delta = Annotated[float | None, typer.Option(help="With --create and full scores: the slack of that privacy.")]
+Epsilon = Annotated[float | None, typer.Option(help="The privacy of everything that is ever told.")]
+Delta = Annotated[float | None, typer.Option(help="For full scores: the slack of that privacy.")]
 Gain = Annotated[float | None, typer.Option(help="With --discordant: plan the gate's bets for this true gain.")]
 Tells = Annotated[
     str | None,
-    typer.Option(
-        help="With --create and --yes: tell a lower bound of every yes, 'bounds' with the yes or 'bounds at the end'."
-    ),
+    typer.Option(help="For a gate (--yes): tell a lower bound of every yes, 'bounds' with the yes or 'bounds at the end'."),
 ]
 Margin = Annotated[
     float,
@@ -163,7 +158,38 @@ Confidence = Annotated[
     float | None, typer.Option(help="For --against: at most 1 - beta, which is what is used in any case.")
 ]
 
+_PANELS = {
+    "How the file is read": (CaseId, ScoreOf, Where, Scale, OutputOf, ClusterOf, Check),
+    "A new holdout (--create)": (Create, Looks, Yes, Beta, Unseen, Hits, Discordant, Gain, Tells, Private, Epsilon, Delta),
+    "Files to write": (EveryEvalEver, Model, Markdown),
+}
+for _panel, _options in _PANELS.items():
+    for _option in _options:
+        get_args(_option)[1].rich_help_panel = _panel
 
+
+@dataclass(frozen=True, slots=True)
+class HoldoutOptions:
+    """What is fixed when a holdout is created."""
+
+    looks: Looks = None
+    yes: Yes = None
+    beta: Beta = None
+    unseen: Unseen = False
+    hits: Hits = False
+    discordant: Discordant = None
+    gain: Gain = None
+    tells: Tells = None
+    private: Private = None
+    epsilon: Epsilon = None
+    delta: Delta = None
+
+    def read(self) -> dict[str, Any]:
+        """Return them by name, None where nothing is said."""
+        return asdict(self) | {"unseen": self.unseen or None, "hits": self.hits or None}
+
+
+@share_options
 def score(
     results: ResultsFile,
     *,
@@ -176,20 +202,10 @@ def score(
     cluster: ClusterOf = None,
     check: Check = False,
     create: Create = False,
-    looks: Looks = None,
-    beta: Beta = None,
-    unseen: Unseen = False,
-    yes: Yes = None,
-    hits: Hits = False,
-    discordant: Discordant = None,
-    gain: Gain = None,
-    tells: Tells = None,
-    private: Private = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
+    terms: HoldoutOptions,
     margin: Margin = 0.0,
-    name: SubmissionName = None,
     submission: SubmissionId = None,
+    name: SubmissionName = None,
     against: Against = None,
     incumbent: Incumbent = False,
     confidence: Confidence = None,
@@ -201,7 +217,7 @@ def score(
 ) -> None:
     """Score the results of an eval suite. All looks of a holdout have valid intervals at once.
 
-    The same outputs, or the same --submission, get the same answer again and cost nothing. Equal results without either
+    The same outputs, or the same --submission, get the same answer again and cost nothing. Without either, equal results
     are a new look.
 
     A gate (--create --yes) exits with 0 for yes, with 1 for no.
@@ -214,13 +230,10 @@ def score(
         return
     if holdout is None:
         raise InvalidParameter.without_value("--holdout", "given: the ledger that counts the looks, or --check")
-    terms: dict[str, Any] = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen or None, "hits": hits or None}
-    terms |= {"tells": tells, "gain": gain, "private": private, "epsilon": epsilon, "delta": delta}
-    terms["discordant"] = discordant
-    _check_terms(terms, create=create)
-    place = _place_aggregate(write, model, holdout, yes)
+    _check_terms(terms.read(), create=create)
+    place = _place_aggregate(write, model, holdout, terms.yes)
     made = _ScoredSubmission(found, name, submission, against, confidence, margin, incumbent, analyst, place, model)
-    lines, document, better = _look(made, holdout, terms if create else None)
+    lines, document, better = _look(made, holdout, terms.read() if create else None)
     if markdown is not None:
         _write_markdown(markdown, lines)
     if as_json:
@@ -234,13 +247,16 @@ def score(
 
 
 def certify_gate(
-    results: Path, holdout: str, what: str, *, case_id: str | None, cluster: str | None, analyst: str | None
+    results: Path | None, holdout: str, what: str, *, case_id: str | None, cluster: str | None, analyst: str | None
 ) -> "Score":
-    """Close the gate at a ledger and return its certificate; ``results`` is any file of its cases."""
+    """Close the gate at a ledger and return its certificate; ``results`` is any file of its cases, or they were kept."""
     from holdtrue.holdouts.result_files import ResultChoice, read_results
 
-    found = read_results(results, ResultChoice(id=case_id, cluster=cluster))
-    made = _ScoredSubmission(found, None, None, None, None, 0.0, incumbent=False, analyst=analyst)
+    kept = read_kept_cases(holdout) if results is None else read_results(results, ResultChoice(case_id, cluster=cluster))
+    if kept is None:
+        _find_terms(holdout)
+        raise InvalidParameter.without_value("RESULTS", "given: any file of this gate's cases, whose ids are not kept here")
+    made = _ScoredSubmission(kept, None, None, None, None, 0.0, incumbent=False, analyst=analyst)
     with _open_holdout(made, holdout, None) as held:
         return held.certify(what, analyst=analyst)
 
@@ -292,6 +308,10 @@ def _check_terms(terms: dict[str, Any], *, create: bool) -> None:
     given = [name for name, value in terms.items() if value is not None]
     if not create and given:
         raise InvalidParameter.without_value(f"--{given[0]}", "left out without --create")
+    if create and "looks" not in given:
+        raise InvalidParameter.without_value(
+            "--looks", "given with --create: how many looks there will ever be, such as 100"
+        )
     for name in ("hits", "discordant", "gain", "tells"):
         if name in given and "yes" not in given:
             raise InvalidParameter.without_value(f"--{name}", "given together with --yes")
@@ -368,7 +388,9 @@ def _print_reading(found: "Results", results: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"cases": found.number, "without_score": found.without_score, "read_as": _describe_reading(found)})
         return
-    attempts = f"{found.without_score:,} of {found.number * found.repeats:,} attempts, counted as 0"
+    total = found.number * found.repeats
+    attempts = f"{found.without_score:,} of {total:,} attempts, counted as 0"
+    attempts += "; was the run cut short?" if found.without_score == total else ""
     print_lines(str(results), [("cases", f"{found.number:,}"), ("no score", attempts), *_note_reading(found)])
 
 
@@ -408,7 +430,8 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
     if terms is None:
         _check_known(where, results)
     else:
-        check_free(where)
+        check_free(where, option="--holdout")
+        _check_new_cases(where, results)
         if terms["yes"] is not None:
             known |= {"metric": metric, "incumbent": results.values, "incumbent_name": made.known_as}
     try:
@@ -420,28 +443,64 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
         raise FingerprintMismatch(message) from None
     if terms is not None and "://" not in where:
         with os.fdopen(os.open(f"{where}.ids", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as text:
-            json.dump(results.ids.tolist(), text)
+            ids = results.ids.tolist()
+            json.dump(ids if results.clusters is None else list(zip(ids, results.clusters, strict=True)), text)
     return held
+
+
+def _check_new_cases(where: str, results: "Results") -> None:
+    """Refuse results without a score, and cases of which a gate is open, before a ledger is made."""
+    import numpy as np
+
+    from holdtrue.holdouts.cases import cases_of
+    from holdtrue.holdouts.mode import OPEN_ELSEWHERE
+    from holdtrue.holdouts.open_gates import FolderNotes, find_open_gate
+
+    if results.without_score == results.number * results.repeats:
+        message = "no case has a score, so nothing can be compared with these results; was the run cut short?"
+        raise RequestError(message)
+    cases = cases_of(np.ones(results.number), ids=results.ids, cluster=results.clusters)
+    place = find_open_gate(FolderNotes(None if "://" in where else Path(where)), cases)
+    if place is not None:
+        raise RefusedError(f"{place}: " + OPEN_ELSEWHERE)
+
+
+def read_kept_cases(where: str) -> "Results | None":
+    """Return the cases that a holdout was created with, each worth 1, where they were kept beside its ledger."""
+    import numpy as np
+
+    from holdtrue.holdouts.result_files import Results
+
+    try:
+        known = json.loads(Path(f"{where}.ids").read_text(encoding="utf-8"))
+        pairs = [each if isinstance(each, list) else [each, None] for each in known]
+        ids, clusters = ([str(each) for each in held] for held in zip(*pairs, strict=True))
+    except (OSError, ValueError, TypeError):
+        return None
+    return Results(np.array(ids), np.ones(len(ids)), clusters=tuple(clusters) if isinstance(known[0], list) else None)
 
 
 def _compare_ids(where: str, results: "Results") -> None:
     """Say how many ids differ, where the ids of the holdout were kept beside its ledger."""
     from holdtrue.holdouts.result_files import check_ids
 
-    try:
-        known = json.loads(Path(f"{where}.ids").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
-    check_ids(results.ids.tolist(), map(str, known))
+    known = read_kept_cases(where)
+    if known is not None:
+        check_ids(results.ids.tolist(), known.ids.tolist())
 
 
-def _check_known(where: str, results: "Results") -> None:
+def _find_terms(where: str) -> "tuple[Facts, Plan]":
     from holdtrue.holdouts.terms import stored_facts
 
     stored = stored_facts(where)
     if stored is None:
-        message = f"there is no holdout at {hide_password(where)}; --create --looks N creates one"
+        message = f"there is no holdout at {hide_password(where)}; holdtrue score --create --looks N creates one"
         raise UnknownName(message)
+    return stored
+
+
+def _check_known(where: str, results: "Results") -> None:
+    stored = _find_terms(where)
     rows, cases = stored[1].rows, results.number
     if bool(stored[0].clusters) != (results.clusters is not None):
         raise InvalidParameter.without_value("--cluster", "given as when the holdout was created")
@@ -566,10 +625,15 @@ def _ask_gate(held: "Holdout", made: _ScoredSubmission, where: str, *, created: 
     if made.incumbent and not created:  # kept once more
         with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:
             return _report_incumbent(again, created=False)
+    if created:
+        return _report_incumbent(held, created=True)
     public = made.known_as or SYSTEM.words(4).tobytes().hex()
-    if created or held.named(cases=results, name=public) == held.leading:
-        return _report_incumbent(held, created=created)
-    return _report_verdict(held.gate(cases=results, margin=made.margin, name=public, analyst=made.analyst))
+    try:
+        return _report_verdict(held.gate(cases=results, margin=made.margin, name=public, analyst=made.analyst))
+    except InvalidParameter:
+        if held.named(cases=results, name=public) != held.leading:
+            raise
+        return _report_incumbent(held, created=False)
 
 
 def _report_incumbent(held: "Holdout", *, created: bool) -> _Report:
@@ -578,19 +642,23 @@ def _report_incumbent(held: "Holdout", *, created: bool) -> _Report:
     looks = f"{left:,} of {held.facts.looks:,} left; this was not a look"
     known = {"low": ends.low, "high": ends.high, "confidence": ends.confidence}
     document = {"yes": False, "sentence": words, "incumbent": known, "looks_left": left}
-    return [("gate", words), ("incumbent", _say_ends(ends)), ("looks", looks)], document, None if created else False
+    return [("gate", words), *_list_incumbent(ends), ("looks", looks)], document, None if created else False
+
+
+def _list_incumbent(ends: "Interval", about: str = "") -> list[tuple[str, str]]:
+    """Return the line of what is known of the incumbent's score, if anything is."""
+    return [] if (ends.low, ends.high) == (0, 1) else [("incumbent", _say_ends(ends) + about)]
 
 
 def _report_verdict(verdict: "Verdict") -> _Report:
-    gain = verdict.gain
+    gain, ends = verdict.gain, verdict.interval
     lines = [
         ("gate", f"{'yes' if verdict.yes else 'no'}{': asked before' if verdict.repeated else ''}"),
-        ("incumbent", f"{_say_ends(verdict.interval)}, for {verdict.about}"),
-        ("looks", f"{verdict.looks_left:,} left, {verdict.yes_left:,} yes left"),
+        *_list_incumbent(ends, f", for {verdict.about}"),
         ("claim", verdict.claim) if verdict.claim else ("in words", verdict.sentence),
+        ("looks", f"{verdict.looks_left:,} left, {verdict.yes_left:,} yes left"),
         ("receipt", print_receipt(verdict.certificate)),
     ]
-    if gain is not None:
+    if gain is not None and gain.low > -1 and (gain.low, gain.high) != (0, 1):
         lines.insert(1, ("gain", f"{gain.low:+.4f} to {gain.high:+.4f}, against the incumbent it met"))
-    document = {"yes": verdict.yes, "claim": verdict.claim, "verdict": verdict, "sentence": verdict.sentence}
-    return lines, document, verdict.yes
+    return lines, {"yes": verdict.yes, "claim": verdict.claim, "verdict": verdict, "sentence": verdict.sentence}, verdict.yes

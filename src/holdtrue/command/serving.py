@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from holdtrue.command import opening
 from holdtrue.command.history import read_receipt
 from holdtrue.command.output import Json, print_json, print_table, show_progress
+from holdtrue.command.paths import share_options
 from holdtrue.errors import InvalidParameter, MissingExtra, printable
 
 if TYPE_CHECKING:
@@ -46,6 +48,33 @@ Config = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What every subcommand about a service takes besides its own: where the service's files are, and how it prints."""
+
+    home: Home = None
+    ledger: Ledger = None
+    config: Config = None
+    as_json: Json = False
+
+    @contextmanager
+    def open(self) -> "Iterator[tuple[Keyring, Settings]]":
+        """Yield the service's keys and its settings."""
+        settings = _make_settings(self.config, home=self.home, ledger=self.ledger)
+        from holdtrue.service.database import open_database
+        from holdtrue.service.identity.api_keys import Keyring
+
+        if settings.ledger is None and not settings.home.exists():
+            typer.echo(f"no service has run here yet; creating {settings.home}", err=True)
+        database = open_database(settings)
+        keyring = Keyring(database)
+        try:
+            yield keyring, settings
+        finally:
+            keyring.close()
+            database.close()
+
+
 def serve(
     *,
     home: Home = None,
@@ -76,43 +105,20 @@ def serve(
     run_service(settings)
 
 
+@share_options
 def register(
+    service: ServiceOptions,
     data: Annotated[str, typer.Argument(metavar="DATA", help="The file, in the folder that holds the service's home.")],
     *,
     name: Annotated[str | None, typer.Option(help="The dataset's name. Default: the file's.")] = None,
-    queries: opening.Queries = None,
-    alpha: opening.Alpha = None,
-    beta: opening.Beta = 0.05,
-    epsilon: opening.Epsilon = None,
-    delta: opening.Delta = None,
-    iid: opening.Iid = False,
-    reserve: opening.Reserve = "0.25",
-    cap: opening.Cap = None,
-    card: opening.CardFile = None,
-    header: opening.Header = None,
-    unit: opening.Unit = "row",
-    second_budget: opening.SecondBudget = False,
+    terms: opening.TermOptions,
     description: Annotated[str, typer.Option(help="What the data are, in a few words.")] = "",
-    home: Home = None,
-    ledger: Ledger = None,
-    config: Config = None,
-    as_json: Json = False,
 ) -> None:
     """Register data with the service in this folder, whether or not it runs. Its plan cannot be changed later."""
-    document: dict[str, Any] = {"path": str(Path(data).absolute()) if "://" not in data else data} | (
-        {} if card is None else opening.read_card(card)
-    )
-    document |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
-    document |= {
-        "reserve": opening.read_reserve(reserve),
-        "cap": cap,
-        "header": header,
-        "unit": unit,
-        "second_budget": second_budget,
-    }
+    document = terms.read() | {"path": str(Path(data).absolute()) if "://" not in data else data}
     document |= {"description": description, "owner": "command"}
     chosen = name or re.sub(r"[^a-z0-9_-]+", "-", Path(data).name.partition(".")[0].lower()).strip("-")
-    with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings), show_progress(f"reading {printable(data)}"):
+    with service.open() as (keyring, settings), show_progress(f"reading {printable(data)}"):
         from holdtrue.service.http.telemetry import Metrics
         from holdtrue.service.registry import Registry
 
@@ -120,7 +126,7 @@ def register(
         try:
             known = {each: value for each, value in document.items() if value is not None}
             made = registry.register(chosen, known)
-            if as_json:
+            if service.as_json:
                 print_json({"name": chosen, "plan": made.curator.plan, "card": made.curator.card})
             else:
                 opening.print_opened(made.curator)
@@ -129,23 +135,21 @@ def register(
             registry.close()
 
 
+@share_options
 def retire(
+    service: ServiceOptions,
     name: Annotated[str, typer.Argument(help="The dataset's name, or the holdout's.")],
     *,
     holdout: Annotated[bool, typer.Option("--holdout", help="The name is a holdout's or a leaderboard's.")] = False,
-    home: Home = None,
-    ledger: Ledger = None,
-    config: Config = None,
-    as_json: Json = False,
 ) -> None:
     """Stop serving a dataset, within a second and for good. Its ledger, its name and its rows' budget stay."""
-    with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings):
+    with service.open() as (keyring, settings):
         from holdtrue.service.receipts import Receipts, Registered
 
         registered = Registered("holdout" if holdout else "dataset", settings, Receipts(keyring.database))
         registered.retire(name)
         kept = str(registered.ledger_url(name)) if settings.ledger is None else "PostgreSQL"
-    if as_json:
+    if service.as_json:
         print_json({"name": name, "retired": True, "ledger": kept})
         return
     typer.echo(f"retired {printable(name)}; its ledger stays in {kept}", err=True)
@@ -155,7 +159,9 @@ keys = typer.Typer(name="key", help="Create, list and revoke keys of analysts an
 
 
 @keys.command("create")
+@share_options
 def create_key(
+    service: ServiceOptions,
     name: Annotated[str, typer.Argument(help="Who it is for: the analyst's name in every ledger.")],
     *,
     role: Annotated[
@@ -170,14 +176,10 @@ def create_key(
         ),
     ] = None,
     days: Annotated[int | None, typer.Option(min=1, help="How many days the key is valid. Default: until revoked.")] = None,
-    home: Home = None,
-    ledger: Ledger = None,
-    config: Config = None,
-    as_json: Json = False,
 ) -> None:
     """Create a key. It is shown only once and is not stored."""
     allowances = dict(map(_read_allowance, allow or ()))
-    with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings):
+    with service.open() as (keyring, settings):
         from holdtrue.service.identity.api_keys import check_record
 
         check_record(name, role, allowances)
@@ -185,7 +187,7 @@ def create_key(
             _grant_allowances(settings, keyring, name, allowances)
         expires = None if days is None else int(datetime.now(UTC).timestamp()) + days * _DAY
         text, key = keyring.create(name, role, allowances, expires)
-    if as_json:
+    if service.as_json:
         print_json({"key": text} | _list_fields(key))
         return
     typer.echo(text)
@@ -193,11 +195,12 @@ def create_key(
 
 
 @keys.command("list")
-def list_keys(*, home: Home = None, ledger: Ledger = None, config: Config = None, as_json: Json = False) -> None:
+@share_options
+def list_keys(service: ServiceOptions) -> None:
     """List all keys, without their secrets."""
-    with _open_keyring(config, home=home, ledger=ledger) as (keyring, _):
+    with service.open() as (keyring, _):
         found = keyring.list()
-    if as_json:
+    if service.as_json:
         print_json({"keys": [_list_fields(key) for key in found]})
         return
     heads = ("prefix", "name", "role", "created", "expires", "revoked", "allowances")
@@ -209,7 +212,7 @@ def list_keys(*, home: Home = None, ledger: Ledger = None, config: Config = None
                 key.name,
                 key.role,
                 *map(_format_day, (key.created, key.expires, key.revoked)),
-                _format_allowances(key),
+                ", ".join(f"{dataset}: {asks:,}" for dataset, asks in key.allowances.items()),
             )
             for key in found
         ),
@@ -217,18 +220,15 @@ def list_keys(*, home: Home = None, ledger: Ledger = None, config: Config = None
 
 
 @keys.command("revoke")
+@share_options
 def revoke_key(
+    service: ServiceOptions,
     prefix: Annotated[str, typer.Argument(help="The eight characters after ht_, as `holdtrue key list` shows them.")],
-    *,
-    home: Home = None,
-    ledger: Ledger = None,
-    config: Config = None,
-    as_json: Json = False,
 ) -> None:
     """Revoke a key, at once and for all workers."""
-    with _open_keyring(config, home=home, ledger=ledger) as (keyring, _):
+    with service.open() as (keyring, _):
         key = keyring.revoke(prefix)
-    if as_json:
+    if service.as_json:
         print_json(_list_fields(key))
         return
     typer.echo(f"revoked {key.prefix} of {printable(key.name)}", err=True)
@@ -243,7 +243,9 @@ def _describe_group() -> None:
 
 
 @ledgers.command("accept")
+@share_options
 def accept_restored(
+    service: ServiceOptions,
     name: Annotated[str, typer.Argument(help="The dataset's name, or the holdout's.")],
     *,
     receipt: Annotated[
@@ -253,22 +255,18 @@ def accept_restored(
         ),
     ],
     holdout: Annotated[bool, typer.Option("--holdout", help="The name is a holdout's or a leaderboard's.")] = False,
-    home: Home = None,
-    ledger: Ledger = None,
-    config: Config = None,
-    as_json: Json = False,
 ) -> None:
     """Accept a ledger that was restored from a backup, and charge what it has lost."""
     from holdtrue.exact import amount
 
     given = read_receipt(receipt)
-    with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings):
+    with service.open() as (keyring, settings):
         from holdtrue.service.receipts import Receipts, Registered, accept_ledger
 
         registered = Registered("holdout" if holdout else "dataset", settings, Receipts(keyring.database))
         found = accept_ledger(registered, name, receipt=given)
     newest = f"{found.state.number}:{found.state.digest}"
-    if as_json:
+    if service.as_json:
         print_json({"name": name, "entered": amount(found.spent), "questions": found.draws, "receipt": newest})
         return
     typer.echo(newest)
@@ -284,23 +282,6 @@ def _make_settings(config: Path | None, **given: Any) -> "Settings":  # noqa: AN
     if config is None and given["home"] is None:
         given["home"] = _HOME
     return read_settings(config, **given)
-
-
-@contextmanager
-def _open_keyring(config: Path | None, **given: Any) -> "Iterator[tuple[Keyring, Settings]]":  # noqa: ANN401 - checked by Settings
-    settings = _make_settings(config, **given)
-    from holdtrue.service.database import open_database
-    from holdtrue.service.identity.api_keys import Keyring
-
-    if settings.ledger is None and not settings.home.exists():
-        typer.echo(f"no service has run here yet; creating {settings.home}", err=True)
-    database = open_database(settings)
-    keyring = Keyring(database)
-    try:
-        yield keyring, settings
-    finally:
-        keyring.close()
-        database.close()
 
 
 def _grant_allowances(settings: "Settings", keyring: "Keyring", name: str, allowances: dict[str, int]) -> None:
@@ -323,10 +304,6 @@ def _list_fields(key: "Key") -> dict[str, Any]:
 
 def _format_day(seconds: int | None) -> str:
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
-
-
-def _format_allowances(key: "Key") -> str:
-    return ", ".join(f"{dataset}: {asks:,}" for dataset, asks in key.allowances.items())
 
 
 def demo(

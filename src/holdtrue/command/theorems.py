@@ -49,7 +49,7 @@ def _read_table() -> tuple[TheoremEntry, ...]:
 
 
 THEOREMS = _read_table()
-_CALLED = {"count": "times"}
+_CALLED = {"count": "times"}  # where a function has the second and not the first
 
 
 def theorem(
@@ -114,7 +114,7 @@ def _read_value(text: str) -> float | int | str:
 
 def _print_number(entry: TheoremEntry, given: dict[str, Any], *, as_json: bool) -> None:
     taken = inspect.signature(entry.call).parameters
-    told = {name if name in taken else _CALLED.get(name, name): value for name, value in given.items()}
+    told = {_CALLED[name] if _CALLED.get(name) in taken else name: value for name, value in given.items()}
     unknown = [name for name in told if name not in taken]
     missing = [name for name, each in taken.items() if each.default is inspect.Parameter.empty and name not in told]
     if unknown or missing:

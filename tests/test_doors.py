@@ -4,9 +4,11 @@ Every hole has its reason here; a verb or a field that is new, or a door that lo
 said. ``make doors`` prints the matrix.
 """
 
+import asyncio
 import inspect
 import re
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -18,8 +20,10 @@ from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard
 from holdtrue.clients.remote_curator import Remote
 from holdtrue.command import application
 from holdtrue.requests import Request
+from holdtrue.service.identity import Caller
 from holdtrue.service.mcp.tools import LEFT_OUT, Tools
 from service.conftest import closed, made
+from service.test_bodies import headers, sent
 
 DOORS = ("Python", "command", "HTTP", "client", "page", "MCP")
 TEMPLATES = Path(ht.__file__).parent / "service" / "page" / "templates"
@@ -74,13 +78,11 @@ VERBS = {
     "standings": (ht.Leaderboard, RemoteLeaderboard),
 }
 
-LATER = "not built yet"
 WRITES = "a way to write requests in Python"
 HOLES = {
     ("deduce", "page"): "what follows stands beside the price of a question",
     ("histogram", "command"): "a table of bins",
     ("histogram", "HTTP"): "a table of bins",
-    ("histogram", "client"): "a table of bins",
     ("histogram", "page"): "a table of bins",
     ("sum", "command"): "holdtrue mean --sum",
     ("median", "command"): "a quantile, which is the median unless a level is given",
@@ -101,8 +103,8 @@ HOLES = {
     ("budget", "page"): "the dataset's page shows it",
     ("history", "page"): "the page /history shows it",
     ("report", "page"): "a link on the dataset's page, no form",
-    ("compare", "command"): "holdtrue score takes two files",
-    ("compare_cases", "command"): "holdtrue score takes two files",
+    ("compare", "command"): "holdtrue score --against compares with a kept submission",
+    ("compare_cases", "command"): "holdtrue score --against compares with a kept submission",
     ("compare_cases", "page"): "a form of compare there",
     ("compare_cases", "HTTP"): "a form of compare there",
     ("gate", "command"): "holdtrue score --create --yes makes one, and holdtrue score asks it",
@@ -117,6 +119,26 @@ HOLES = {
     ("report", "MCP"): LEFT_OUT["report"],
     ("compare_cases", "MCP"): "a form of compare there",
     ("certify", "MCP"): LEFT_OUT["certify"],
+}
+
+
+# What else these objects have: no requests.
+BESIDE = {
+    (ht.Curator, "allowance"): "part of the budget",
+    (ht.Curator, "ask_free"): "ask, by those who choose to be told only what is free",
+    (ht.Curator, "ask_job"): "ask, for who waits for several at once",
+    (ht.Curator, "budget_for"): "the budget of one analyst",
+    (ht.Curator, "find_statistic"): "variance and its siblings, by their records",
+    (ht.Curator, "model"): "one of the models",
+    (ht.Holdout, "leading"): "the name of the incumbent",
+    (ht.Leaderboard, "left"): "the looks that are left",
+    **dict.fromkeys(
+        ((ht.Holdout, fact) for fact in ("incumbent", "looks_left", "paired_width", "width")), "a fact about it"
+    ),
+    (ht.Holdout, "named"): "the name of a submission",
+    (ht.Holdout, "scorer"): "a score, for scikit-learn",
+    (ht.Holdout, "told"): "an answer out of the history",
+    **dict.fromkeys(product((ht.Curator, ht.Holdout, ht.Leaderboard), ("close", "ledger")), "the object itself"),
 }
 
 
@@ -220,6 +242,42 @@ def test_every_field_goes_over_http_and_through_the_client_or_says_why_not(docum
     assert whole == set(WHOLE_HOLES)
 
 
+WRONG = {"zzmarkzz": {"zzmarkzz": [{}]}}  # what no field takes
+
+
+def test_a_wrong_field_of_any_record_is_told_by_its_name_and_spends_nothing(tmp_path):
+    held = made(tmp_path)
+    tools, caller = Tools(held.service), Caller("ada", "owner", "")
+    by_path = {tool.path: tool for tool in tools.by_name.values() if tool.method == "POST"}
+    ledger = held.service.registry.open_dataset("people").ledger
+    head = ledger.head
+    fields = [(RECORDS[kind.__name__][0], field) for kind in get_args(Request) for field in kind.__struct_fields__]
+
+    async def call(path, field):
+        given = {"key": "wrong", by_path[path].place: "people"} if by_path[path].keyed else {by_path[path].place: "people"}
+        return (await tools.call(by_path[path].name, given | {field: WRONG}, {"caller": caller})).document
+
+    over_http = sent(
+        held,
+        [
+            ("POST", path.replace("{name}", "people"), {"json": {field: WRONG}, "headers": headers(held, "owner")})
+            for path, field in fields
+        ],
+    )
+    assert {reply.status_code for reply in over_http} == {422}
+    told = [(field, reply.json()) for (_, field), reply in zip(fields, over_http, strict=True)]
+    for path, field in fields:
+        if path in by_path and field in by_path[path].schema["properties"]:
+            told.append((field, asyncio.run(call(path, field))["problem"]))
+    assert len(told) > 1.5 * len(fields)
+    for field, problem in told:
+        assert problem["parameter"].startswith(field), problem
+        assert "\n" not in problem["detail"]
+        assert "zzmarkzz" not in str(problem)
+    assert ledger.head == head
+    closed(held)
+
+
 @pytest.fixture(scope="module")
 def open_doors(tmp_path_factory):
     return find_open_doors(tmp_path_factory.mktemp("doors"))
@@ -237,7 +295,7 @@ def find_open_doors(folder):
     forms = {
         part
         for template in TEMPLATES.rglob("*.html")
-        for action in re.findall(r'(?:action|hx-post|hx-get)="([^"]+)"', template.read_text(encoding="utf-8"))
+        for action in re.findall(r'(?:action="|hx-post="|hx-get="|_form\(")([^"]+)"', template.read_text(encoding="utf-8"))
         for part in action.split("/")
     }
     found = set()
@@ -246,6 +304,11 @@ def find_open_doors(folder):
         doors = (hasattr(here, verb), words & commands, words & routes, hasattr(there, verb), words & forms, verb in tools)
         found |= {(verb, door) for door, is_open in zip(DOORS, doors, strict=True) if is_open}
     return found
+
+
+def test_whatever_can_be_called_is_a_verb_or_says_why_not():
+    found = {(kind, name) for kind in (ht.Curator, ht.Holdout, ht.Leaderboard) for name in dir(kind) if name[0] != "_"}
+    assert {(kind, name) for kind, name in found if name not in VERBS} == set(BESIDE)
 
 
 def write_matrix(open_doors):

@@ -38,7 +38,7 @@ def browsing() -> Iterator[object]:
 class Watched:
     """A page that keeps what must be empty: console errors, dialogs, requests to others, policy violations, a canary."""
 
-    def __init__(self, browser, address, *, width=1280, height=900, scheme="light"):
+    def __init__(self, browser, address, *, width=1280, height=900, scheme="light", accepts=False):
         self.address = address
         self.context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
@@ -46,7 +46,7 @@ class Watched:
         self.context.add_init_script(WATCH)
         self.context.set_default_timeout(20_000)
         self.page = self.context.new_page()
-        self.width, self.scheme = width, scheme
+        self.width, self.scheme, self.accepts = width, scheme, accepts
         self.errors, self.dialogs, self.strangers = [], [], []
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -60,7 +60,10 @@ class Watched:
 
     def _dialog(self, dialog):
         self.dialogs.append(dialog.message)
-        dialog.dismiss()
+        if self.accepts:
+            dialog.accept()
+        else:
+            dialog.dismiss()
 
     def _asked(self, request):
         if not request.url.startswith(self.address + "/"):

@@ -230,3 +230,45 @@ def test_the_conda_recipe_needs_what_the_package_needs():
 def test_the_guide_names_every_setting():
     guide = (ROOT / "docs" / "how-to" / "operate.md").read_text(encoding="utf-8")
     assert [field.name for field in fields(Settings) if f"`{field.name}`" not in guide and field.name != "demo"] == []
+
+
+def chart_settings(hosts, settings):
+    """Return the settings that the chart makes, as helm renders them."""
+    text = (DEPLOY / "chart" / "templates" / "holdtrue.yaml").read_text(encoding="utf-8")
+    block = text.partition("holdtrue.toml: |\n")[2].partition("---")[0]
+    for written, value in {
+        'append .Values.hosts "localhost" | toJson': hosts,
+        "- .Values.settings | nindent 4": settings,
+    }.items():
+        assert written in block
+        block = block.replace("{{" + written.rjust(len(written) + (written[0] != "-")) + " }}", value)
+    return "\n".join(line.strip() for line in block.splitlines())
+
+
+def test_the_chart_is_short_and_its_settings_are_read(tmp_path):
+    """What helm and the schemas of Kubernetes say of it, `python deploy/try_install.py` asks."""
+    files = [path for path in sorted((DEPLOY / "chart").rglob("*")) if path.is_file()]
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) < 150
+    values = yaml.safe_load((DEPLOY / "chart" / "values.yaml").read_text(encoding="utf-8"))
+    path = tmp_path / "holdtrue.toml"
+    path.write_text(chart_settings('["data.example.org", "localhost"]', values["settings"]), encoding="utf-8")
+    told = read_settings(path)
+    assert told.hosts == ("data.example.org", "localhost")
+    assert told.secure_cookies
+    assert told.home == Path("/var/lib/holdtrue")
+    chart = yaml.safe_load((DEPLOY / "chart" / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == ht.__version__
+
+
+def test_the_chart_runs_the_image_as_it_was_made():
+    """User, home, port and time to stop are those of the image and the service; probes use a name that is answered."""
+    text = (DEPLOY / "chart" / "templates" / "holdtrue.yaml").read_text(encoding="utf-8")
+    found = dict(dockerfile())
+    user, group = found["USER"].split(":")
+    assert f"runAsUser: {user}\n" in text
+    assert f"runAsGroup: {group}\n" in text
+    assert f"containerPort: {found['EXPOSE']}}}" in text
+    assert f"mountPath: {json.loads(found['VOLUME'])[0]}}}" in text
+    assert int(re.search(r"terminationGracePeriodSeconds: (\d+)", text)[1]) > 60
+    assert text.count("httpHeaders: [{name: Host, value: localhost}]") == text.count("path: /") == 2
+    assert all(path in text for path in ("/healthz", "/readyz"))

@@ -67,8 +67,10 @@ def test_a_gate_is_registered_from_a_result_file_and_asked_once_for_each_form(se
     assert paid == before + 2  # a charge and its response
     no = send(analyst, "/page/holdouts/gate/gate", RESULTS, htmx=False, form="two", name="worse")
     assert "<output>No</output>" in no.text
-    assert 'aria-label="2 looks: yes at look 1, no 1 time"' in no.text
+    assert 'aria-label="2 looks: 1 yes (look 1), 1 no"' in no.text
     assert "Nobody has looked yet" not in visit("auditor").get("/holdouts/gate").text
+    near = send(analyst, "/page/holdouts/gate/gate", BETTER, form="near", name="near", margin="-0.5").text
+    assert "not worse than the incumbent by 0.5 or more" in near
     certified = owner.post("/page/holdouts/gate/certify", data={"form": "three"}, headers={"HX-Request": "true"})
     assert "<output>1.000</output>" in certified.text
     assert "his gate was closed" in send(analyst, "/page/holdouts/gate/gate", RESULTS, form="four", name="late").text

@@ -8,6 +8,9 @@ import time
 from html.parser import HTMLParser
 
 import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import holdtrue as ht
@@ -46,6 +49,7 @@ def test_a_wrong_address_is_told_to_people_as_a_page_and_to_programs_as_a_proble
     shown = httpx.get(f"{served.url}/<script>", headers=people)
     assert (shown.status_code, shown.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "There is no page at this address." in shown.text
+    assert "style-src 'self'" in shown.headers["content-security-policy"]  # it looks like the other pages
     assert "<script>" not in shown.text.partition("<main")[2]
     for path, headers in (("/nowhere", {}), ("/v1/nowhere", people), ("/static/nowhere", people)):
         told = httpx.get(f"{served.url}{path}", headers=headers)
@@ -171,6 +175,44 @@ def test_a_mistake_in_a_summary_is_told_before_and_costs_nothing(served, analyst
     assert 400 <= refused.status_code < 500
     assert "Nothing was spent" in refused.text
     assert curator.budget.spent == before
+
+
+def test_dates_are_cut_on_the_page_and_groups_are_compared(served, analyst):
+    days = np.datetime64("2026-01-01") + np.arange(4000) % 365
+    rows = pa.table({"day": days, "at": days.astype("M8[us]"), "ward": np.arange(4000) % 3, "cost": np.arange(4000) % 100})
+    pq.write_table(rows, served.folder / "stays.parquet")
+    given = {
+        "path": "stays.parquet",
+        "queries": 100,
+        "iid": True,
+        "bounds": {"cost": [0, 100]},
+        "labels": {"ward": [0, 1, 2]},
+    }
+    served.service.registry.register("stays", given)
+    curator, place = served.service.registry.open_dataset("stays").curator, "/page/datasets/stays"
+    wrong = [
+        ("2026-02-30", "dates of the calendar"),
+        ("", "Give the dates to cut day at"),
+        ("2026-05-01, 2026-02-01", "increasing"),
+    ]
+    for points, told in wrong:
+        form = {"by": "day", "by_points": points, "form": points or "none"}
+        seen = analyst.post(f"{place}/table", data=form, headers={"HX-Request": "true"})
+        assert 400 <= seen.status_code < 500
+        assert told in seen.text
+    assert curator.budget.spent == 0
+    by_day = {"by": "day", "by_points": "2026-04-01; 2026-07-01", "second": "at", "second_points": "2026-05-01 10:30"}
+    assert "Costs" in analyst.post(f"{place}/preview-table", data=by_day, headers={"HX-Request": "true"}).text
+    said = analyst.post(f"{place}/table", data=by_day | {"form": "1"}).text
+    for words in ("before 2026-04-01", "2026-04-01 to 2026-07-01", "2026-05-01 10:30:00 and after"):
+        assert words in said
+    said = analyst.post(f"{place}/mean", data={"column": "cost", "by": "ward", "form": "2"}).text
+    told = curator.mean("cost", by="ward").difference(0, 2)
+    row = re.search(r"<td>0 and 2</td>(.*?)</tr>", said)[1]
+    numbers = re.findall(r"<td class=\"number\">([^<]*)", row)
+    assert numbers[:3] == [f"{each:,.1f}" for each in (told.value, told.low, told.high)]
+    assert numbers[5] == "open" or float(numbers[4]) <= 1.02 <= float(numbers[5])
+    assert "Differences and ratios" not in analyst.post(f"{place}/mean", data={"column": "cost", "form": "3"}).text
 
 
 def test_summaries_of_rows_that_are_not_independent_say_so(served, analyst):
@@ -369,6 +411,23 @@ def send_form(client, kind, form, *, file=None):
     return client.post(f"/page/datasets/people/{kind}", data=sent, files=files, headers={"HX-Request": "true"})
 
 
+def test_what_follows_is_taken_for_nothing_or_refused(served, analyst, owner_page):
+    """Of one's own answers, the owner's of everybody's; what does not follow closely is not paid for by this button."""
+    curator = served.service.registry.open_dataset("people").curator
+    assert send_form(analyst, "ask", {"query": "age > 71"}).status_code == 200
+    asks, text = curator.budget.asks, "age > 71 AND (smoker OR age > 50)"
+    for place, (page, taken) in enumerate([(analyst, True), (owner_page, True), (analyst, False)]):
+        query = f"{text} AND age > {place}" if taken else "income > 71000"
+        seen = page.post("/page/datasets/people/preview", data={"query": query}, headers={"HX-Request": "true"})
+        assert ("Take it" in seen.text) == taken
+        told = send_form(page, "ask", {"query": query, "deduce": "first"})
+        assert ("Free: it follows already" in told.text) == taken
+        assert told.status_code == 200 if taken else "ask it, for one question" in told.text
+        assert curator.budget.asks == asks
+    assert "Cost 1 question" in send_form(analyst, "ask", {"query": "income > 71000"}).text
+    assert curator.budget.asks == asks - 1
+
+
 MODEL = {"name": "paged", "target": "smoker", "estimator": "decision-tree", "features": "age, income", "parts": "20"}
 
 
@@ -486,9 +545,9 @@ HOSTILE = "<script>window.canary=1</script>"
     ("kind", "form", "beside"),
     [
         ("learn", {}, ("target", "Write a yes-or-no question")),
-        ("learn", {"target": "age +"}, ("", "ends too early")),
+        ("learn", {"target": "age +"}, ("target", "ends too early")),
         ("learn", {"target": "smoker", "columns": "note"}, ("columns", "columns of numbers with bounds")),
-        ("learn", {"target": "smoker", "columns": HOSTILE}, ("", "there is no such column")),
+        ("learn", {"target": "smoker", "columns": HOSTILE}, ("columns", "there is no such column")),
         ("learn", {"target": "smoker", "size": "1e9"}, ("size", "from 1 to 100,000")),
         ("learn", {"target": "smoker", "epsilon": "-1"}, ("epsilon", "above 0")),
         ("learn", {"target": "age > 3", "class": "conjunctions", "columns": "age"}, ("columns", "yes-or-no columns")),
@@ -496,7 +555,7 @@ HOSTILE = "<script>window.canary=1</script>"
         ("predict", {}, ("row", "age = 71")),
         ("predict", {"row": "age = 3"}, ("model", "Name a model")),
         ("predict", {"row": "age = 3", "model": HOSTILE}, ("model", "Model must be")),
-        ("predict", {"row": "age = 3", "model": "nothing"}, ("", "no model")),
+        ("predict", {"row": "age = 3", "model": "nothing"}, ("model", "no model")),
         ("predict", {"row": "age = 3", "model": "paged"}, ("row", "the model reads: age, income")),
         ("watch", {}, ("threshold", "a share from 0 to 1")),
         ("watch", {"threshold": "7"}, ("threshold", "a share from 0 to 1")),
@@ -504,7 +563,7 @@ HOSTILE = "<script>window.canary=1</script>"
         ("watch", {"threshold": "0.5"}, ("query", "Write a question")),
         ("distill", {"model": "paged"}, ("file", "Choose a file")),
         ("marginals", {"columns": "note"}, ("columns", "no public labels")),
-        ("marginals", {"columns": HOSTILE}, ("", "there is no such column")),
+        ("marginals", {"columns": HOSTILE}, ("columns", "there is no such column")),
         ("marginals", {"sets": "all"}, ("sets", "sets")),
         ("synthesize", {"rows": "0"}, ("rows", "1 to 20,000")),
         ("synthesize", {"columns": "nope"}, ("columns", "columns")),
@@ -519,7 +578,7 @@ def test_a_mistake_in_a_form_of_models_is_told_beside_its_field_and_costs_nothin
     assert told.lower() in re.sub("&#3[49];", "'", refused.text).lower()
     assert "Nothing was spent" in refused.text
     assert HOSTILE not in refused.text
-    assert (f'data-field="{field}"' in refused.text) if field else True
+    assert f'data-field="{field}"' in refused.text
     if kind in ("learn", "marginals", "predict", "watch"):
         seen = analyst.post(f"/page/datasets/people/preview-{kind}", data=form, headers={"HX-Request": "true"})
         assert "Costs" not in seen.text
@@ -577,26 +636,163 @@ def test_the_api_is_described_on_a_page_of_the_service_itself(served):
     assert "The least that a value counts" in found.text
 
 
-FORM = re.compile(r'<form\b[^>]*?action="(/page/datasets/people/[^"]+)"[^>]*>(.*?)</form>', re.DOTALL)
-FIELD = re.compile(r'<(?:input type="(?:text|search|number)"|textarea)[^>]*?name="([^"]+)"')
+class Forms(HTMLParser):
+    """The forms of a page by their addresses, each with the names of its fields and which of them are files."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.fields = {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag == "form":
+            self.fields = self.found.setdefault(given["action"], {})
+        elif (
+            tag == "button"
+            and self.fields is not None
+            and "/preview" not in (place := given.get("formaction") or "/preview")
+        ):
+            self.found[place] = self.fields
+        elif tag in ("input", "select", "textarea") and self.fields is not None and given.get("name"):
+            self.fields[given["name"]] = given.get("type", tag)
+
+    def handle_endtag(self, tag):
+        if tag == "form":
+            self.fields = None
+
+
+CASES = [f"case {number}" for number in range(400)]
+RESULTS = "id,passed\n" + "".join(f"{name},{place % 2}\n" for place, name in enumerate(CASES))
+GOOD = {
+    "ask": {"query": "age > 3"},
+    "table": TABLE,
+    "mean": MEAN,
+    "quantile": MEDIAN,
+    "sum": MEAN | {"population": "9000"},
+    **dict(STATISTICS),
+    "select": {"candidates": "old: age > 60\nyoung: age < 30"},
+    "marginals": {"sets": "pairs", "columns": "smoker, age"},
+    "synthesize": {"columns": "smoker, age"},
+    "learn": {"target": "smoker", "columns": "age", "epsilon": "0.02"},
+    "best-error": {"target": "smoker", "columns": "age"},
+    "fit": {"name": "line", "target": "smoker", "kind": "logistic", "features": "age", "mu": "0.02"},
+    "predict": {"model": "paged", "row": "age = 30\nincome: 50000", "epsilon": "0.02"},
+    "evaluate": {"entry": "1"},
+    "distill": {"model": "paged", "groups": "4"},
+    "watch": {"query": "age >= 0", "threshold": "0.5"},
+    "train": MODEL | {"name": "other"},
+    "datasets": {"name": "town", "path": "people.parquet", "queries": "300"},
+    "keys": {"name": "eva", "role": "analyst"},
+    "holdouts": {"name": "again", "looks": "20", "yes": "2"},
+    "gate": {},
+    "score": {"holds": "results"},
+    "compare": {"holds": "results"},
+    "submit": {},
+}
+WITHOUT_TEXT = {"logout", "verify", "climb", "attack", "audit", "revoke", "certify", "check"}
+PAGES = (
+    "",
+    "datasets/people",
+    "holdouts",
+    "climb",
+    "keys",
+    "attack",
+    *(f"holdouts/{name}" for name in ("gate", "scores", "board")),
+)
+
+
+@pytest.fixture
+def all_forms(owner_page, paged):
+    del paged
+    if owner_page.get("/holdouts/gate").status_code == 404:
+        kinds = {"gate": {"yes": "2"}, "scores": {"kind": "scores"}, "board": {"kind": "leaderboard", "holds": "labels"}}
+        for name, given in kinds.items():
+            files = {"file": ("f.csv", RESULTS.replace("case", name).encode())}
+            made = owner_page.post("/page/holdouts", data={"name": name, "looks": "99"} | given, files=files)
+            assert made.status_code == 200, made.text
+    return {
+        place: fields
+        for page in (*PAGES, "attack")
+        for place, fields in Forms(owner_page.get(f"/{page}").text).found.items()
+    }
 
 
 @pytest.mark.parametrize(
-    "given", [HOSTILE, "1e309", "-1", "\x00", "9" * 400], ids=["script", "huge", "below", "null", "long"]
+    "given",
+    [HOSTILE, "1e309", "-1", "\x00", "9" * 400, "age +", "💥", ",,,", "nan"],
+    ids=["script", "huge", "below", "null", "long", "unfinished", "sign", "commas", "nan"],
 )
-def test_every_form_of_a_dataset_refuses_absurd_and_hostile_input_and_charges_nothing(served, owner_page, given):
-    curator, sent = served.service.registry.open_dataset("people").curator, set()
-    before = (curator.budget.spent, curator.ledger.newest())
-    for action, body in FORM.findall(owner_page.get("/datasets/people").text):
-        fields = set(FIELD.findall(body))
-        if not fields or action in sent:
+def test_every_field_of_every_form_refuses_absurd_and_hostile_input_beside_itself_for_nothing(
+    served, owner_page, all_forms, given
+):
+    curator, met, beside = served.service.registry.open_dataset("people").curator, set(), 0
+    for place, fields in all_forms.items():
+        kind = place.rsplit("/", 1)[1]
+        if kind in WITHOUT_TEXT:
             continue
-        sent.add(action)
-        files = {"file": ("rows.csv", given.encode())} if 'type="file"' in body else None
-        told = owner_page.post(action, data=dict.fromkeys(fields, given), files=files, headers={"HX-Request": "true"})
-        assert 400 <= told.status_code < 500, action
-        assert "Nothing was spent" in told.text, action
-        assert HOSTILE not in told.text, action
+        met.add(kind)
+        name = place.split("/")[3] if "holdouts/" in place else "new"
+        rows = PUBLIC if kind == "distill" else RESULTS.replace("case", name)
+        files = {field: ("rows.csv", rows.encode()) for field, of in fields.items() if of == "file"} or None
+        for field in (name for name, of in fields.items() if of not in ("file", "checkbox") and name != "form"):
+            before = curator.budget.spent
+            sent = GOOD[kind] | {field: given, "form": f"{field} {len(given)}"}
+            told = owner_page.post(place, data=sent, files=files, headers={"HX-Request": "true"})
+            assert told.status_code < 500, (place, field)
+            assert HOSTILE not in told.text, (place, field)
+            if told.status_code < 400:  # a name or a description may be anything, and points of no column are not read
+                continue
+            assert curator.budget.spent == before, (place, field)
+            assert "Nothing was spent" in told.text, (place, field)
+            found = re.search(r'data-field="([^"]*)"', told.text)
+            assert (found and found[1] in fields) or "A gate on these cases" in told.text, (place, field, told.text)
+            beside += bool(found) and found[1] == field
+    assert met == set(GOOD)
+    assert beside > 60
+
+
+def test_every_form_sent_empty_says_what_to_write_and_charges_nothing(served, owner_page, all_forms):
+    curator = served.service.registry.open_dataset("people").curator
+    before = (curator.budget.spent, curator.ledger.newest())
+    for place, fields in all_forms.items():
+        kind = place.rsplit("/", 1)[1]
+        if kind in WITHOUT_TEXT or kind in ("marginals", "synthesize"):  # these take all columns, or all released tables
+            continue
+        files = {field: ("", b"") for field, of in fields.items() if of == "file"} or None
+        sent = {name: "" for name, of in fields.items() if of not in ("file", "radio", "checkbox")}
+        told = owner_page.post(place, data=sent, files=files, headers={"HX-Request": "true"})
+        assert 400 <= told.status_code < 500, (place, told.text)
+        assert re.search(r'data-field="([^"]+)"', told.text)[1] in fields, (place, told.text)
+        assert "Nothing was spent" in told.text, place
     assert (curator.budget.spent, curator.ledger.newest()) == before
-    asked = {"ask", "table", "select", "learn", "predict", "watch", "train", "distill"}
-    assert {each.rsplit("/", 1)[1] for each in sent} >= asked
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "4,000 rows, 300 questions: every answer within"),
+        ({"iid": ""}, "no interval for the population"),
+        ({"path": ""}, "shows here, once a file is named"),
+        ({"path": "nowhere.csv"}, "a file, or a pattern of files, in one of the folders"),
+        ({"path": "../../etc/passwd"}, "a file, or a pattern of files, in one of the folders"),
+        ({"queries": "many"}, "Queries are numbers"),
+        ({"epsilon": "-1"}, "Epsilon must be a number above 0"),
+        ({"queries": "1e18"}, "Queries must be a whole number, at most"),
+    ],
+)
+def test_how_wide_a_dataset_would_be_is_said_before_it_is_registered(served, owner_page, given, told):
+    before = served.service.registry.datasets.list_names()
+    form = {"path": "people.parquet", "queries": "300", "epsilon": "1", "delta": "1e-6", "beta": "0.05", "iid": "yes"}
+    said = owner_page.post("/page/datasets/width", data=form | given, headers={"HX-Request": "true"})
+    assert (said.status_code, told in said.text) == (200, True), said.text
+    if not given:
+        with ht.Curator({"any": range(4_000)}, queries=300, epsilon=1, delta=1e-6, iid=True) as opened:
+            plan = opened.plan
+        assert f"± {plan.alpha:.3f}" in said.text
+        assert f"± {plan.sample_alpha:.3f} of these rows" in said.text
+    assert served.service.registry.datasets.list_names() == before
+
+
+def test_only_the_owner_is_told_how_wide_a_file_would_be(analyst):
+    assert analyst.post("/page/datasets/width", data={"path": "people.parquet"}).status_code == 403

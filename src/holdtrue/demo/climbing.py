@@ -98,7 +98,8 @@ def make_exam(*, cases: int = CASES, bits: Bits = SYSTEM) -> Exam:
         return np.where(draw(_LUCK), draw(_RIGHT), first)
 
     first = draw(_RIGHT)
-    ids = [f"case-{number:03d}" for number in range(1, cases + 1)]
+    # Other ids than those of another demonstration, since these are other cases.
+    ids = [f"case-{number:03d}-{word >> 44:05x}" for number, word in enumerate(bits.words(cases).tolist(), start=1)]
     document = {
         "description": "A prompt on 500 cases, each right or wrong. Candidates are promoted only if they are really better.",
         "cases": cases,

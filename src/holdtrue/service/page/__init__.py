@@ -24,9 +24,12 @@ def mount_page(app: "FastAPI") -> None:
 async def _answer_missing(request: "Request", error: Exception) -> "Response":
     """Tell a person in a browser that there is no such page, and a program by a problem document."""
     from holdtrue.service.http import problems
+    from holdtrue.service.page import access
     from holdtrue.service.page.rendering import show_refusal
 
     wanted = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(_PROGRAMS)
     if wanted and request.method in ("GET", "HEAD"):
-        return show_refusal(request, problems.Refused(404, "not found", "there is no page at this address"))
+        told = show_refusal(request, problems.Refused(404, "not found", "there is no page at this address"))
+        told.headers["Content-Security-Policy"] = access.POLICY
+        return told
     return await problems.answer_refusal(request, error)

@@ -20,9 +20,9 @@ from holdtrue.service.identity import Caller, request_id_of
 from holdtrue.service.identity.api_keys import COOKIE, forget_cookie, set_cookie
 from holdtrue.service.page.rendering import show_page, show_refusal
 
-__all__ = ["PageRoute", "Visitor", "form_of", "home_address", "make_key", "number_of", "router", "text_of"]
+__all__ = ["POLICY", "PageRoute", "Visitor", "form_of", "home_address", "make_key", "number_of", "router", "text_of"]
 
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -41,6 +41,7 @@ async def form_of(request: Request) -> dict[str, str]:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
         raise Refused(400, "unreadable form", "the form could not be read") from None
+    request.scope["form"] = dict(pairs)
     return dict(pairs)
 
 
@@ -93,7 +94,7 @@ class PageRoute(APIRoute):
             except HoldtrueError as error:
                 request.scope.setdefault("entry", getattr(error, "entry", None))
                 response = show_refusal(request, error)
-            response.headers.setdefault("Content-Security-Policy", _POLICY)
+            response.headers.setdefault("Content-Security-Policy", POLICY)
             response.headers.setdefault("Cache-Control", "no-store")
             begun = getattr(request.state, "session", None)
             if begun is not None:

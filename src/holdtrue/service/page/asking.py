@@ -9,14 +9,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from holdtrue.codec import encode
 from holdtrue.demo.population import EXAMPLES
-from holdtrue.errors import HoldtrueError, InvalidParameter
+from holdtrue.errors import HoldtrueError
 from holdtrue.exact import amount
 from holdtrue.records import Answer, Choice
 from holdtrue.service.datasets import Dataset, preview_for
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
+from holdtrue.service.page.form_fields import read_selection
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.views import (
     AskedQuestion,
@@ -32,7 +34,6 @@ __all__ = ["router"]
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _LONGEST = 4096
-_MOST_CANDIDATES = 100
 
 
 @router.get("/datasets/{name}")
@@ -61,19 +62,27 @@ async def _preview_question(dataset: Dataset, caller: Caller, query: str) -> dic
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
     cap = amount(dataset.curator.plan.cap_units)
-    return {"preview": found, "share": found.cost / cap if cap else 0.0}
+    return {"preview": found, "share": found.cost / cap if cap else 0.0, "free": found.is_told and not found.repeated}
 
 
 @router.post("/page/datasets/{name}/ask")
 async def ask_question(request: Request, caller: Visitor, name: str) -> Response:
-    """Ask one question, or the examples of the demonstration together. The same form sent twice is charged once."""
+    """Ask one question, or the examples of the demonstration together. The same form sent twice is charged once.
+
+    "Take it" tells what follows from earlier answers: nothing is ever paid for it, whatever came since its price was shown.
+    """
     demand_role(caller, "owner", "analyst")
     dataset = await find_dataset(request, name)
     form = await form_of(request)
     examples = "examples" in form and dataset.truth is not None
     queries = list(EXAMPLES) if examples else [text_of(form, "query", longest=_LONGEST, least=1)]
-    key = make_key(caller, form, *queries)
-    answers = await dataset.dispatcher.ask(queries, key, caller.name)
+    free = not examples and form.get("deduce") == "first"
+    key = make_key(caller, form, *(["deduce"] if free else []), *queries)
+    if free:
+        given: dict[str, Any] = {"key": key, "analyst": caller.name, "seen_by": caller.seen_by, "paying": False}
+        answers = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.ask_free, queries, **given))
+    else:
+        answers = await dataset.dispatcher.ask(queries, key, caller.name)
     request.scope["entry"] = answers[-1].certificate.entry
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={answers[-1].certificate.entry}#said", 303)
@@ -94,15 +103,16 @@ async def select_candidate(request: Request, caller: Visitor, name: str) -> Resp
     demand_role(caller, "owner", "analyst")
     dataset = await find_dataset(request, name)
     form = await form_of(request)
-    candidates = _read_candidates(text_of(form, "candidates", longest=_LONGEST * 4, least=1))
-    key = make_key(caller, form, *(f"{label}\n{query}" for label, query in candidates.items()))
-    select_one = partial(dataset.curator.select, candidates, key=key, analyst=caller.name)
-    choice: Choice = await dataset.dispatcher.run_long(caller.name, select_one)
+    candidates, asked = read_selection(form)
+    given: dict[str, Any] = {"top": asked.top, "epsilon": asked.epsilon, "analyst": caller.name}
+    choose = partial(dataset.curator.select, candidates, key=make_key(caller, form, encode(asked)), **given)
+    choice: Choice = await dataset.dispatcher.run_long(caller.name, choose)
     request.scope["entry"] = choice.certificate.entry
     now = await read_standing(dataset, caller)
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={choice.certificate.entry}#said", 303)
-    shown = {"choice": choice, "count": len(candidates), "truth": _find_best(dataset, candidates)}
+    shown = {"choice": choice, "many": asked.top > 1, "behind": choice.population_shortfall or None}
+    shown |= {"count": len(candidates), "truth": _find_best(dataset, candidates)}
     return show_page(request, "parts/chosen.html", make_context(request, now) | shown)
 
 
@@ -115,13 +125,3 @@ def _find_best(dataset: Dataset, candidates: Mapping[str, str]) -> str | None:
         best = max(shares, key=shares.__getitem__)
         return f"In truth {best} is the best, with {shares[best]:.3f}"
     return None
-
-
-def _read_candidates(text: str) -> dict[str, str]:
-    """Return candidates by name; a line without a colon is its own name."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    pairs = [tuple(part.strip() for part in line.split(":", 1)) if ":" in line else (line, line) for line in lines]
-    found = {pair[0]: pair[1] for pair in pairs}
-    if not 1 < len(found) <= _MOST_CANDIDATES or len(found) != len(lines):
-        raise InvalidParameter.without_value("candidates", f"2 to {_MOST_CANDIDATES} lines with different names")
-    return found

@@ -118,8 +118,8 @@ class HoldoutStanding:
         if self.is_gate:
             yes = [str(look.place) for look in self.looks if look.yes]
             no = sum(look.yes is False for look in self.looks)
-            at = f"yes at look {', '.join(yes)}" if yes else "no yes"
-            return f"{_count(len(self.looks), 'look')}: {at}, no {_count(no, 'time')}"
+            at = f" (look {', '.join(yes)})" if yes else ""
+            return f"{_count(len(self.looks), 'look')}: {len(yes)} yes{at}, {no} no"
         told = [look.words for look in self.looks if look.value is not None]
         return f"{len(self.looks)} looks; the newest says {told[-1]}" if told else f"{len(self.looks)} looks"
 

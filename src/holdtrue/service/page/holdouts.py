@@ -23,14 +23,7 @@ from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, number_of, text_of
 from holdtrue.service.page.holdout_views import HoldoutStanding, describe_told, to_standing
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
-from holdtrue.service.page.uploads import (
-    Upload,
-    UploadedForm,
-    read_choice,
-    read_result_file,
-    read_values,
-    upload_form_of,
-)
+from holdtrue.service.page.uploads import Upload, UploadedForm, read_choice, read_result_file, read_values, upload_form_of
 
 __all__ = ["router"]
 
@@ -65,7 +58,7 @@ async def _find(request: Request, name: str) -> HoldoutDispatcher:
 
 async def _read_standing(dispatcher: HoldoutDispatcher, caller: Caller) -> HoldoutStanding:
     card, lines = await dispatcher.read_card(), await dispatcher.run_short(dispatcher.read_lines)
-    return to_standing(card, lines, analyst=caller.name if caller.role == "analyst" else None)
+    return to_standing(card, lines, analyst=caller.seen_by)
 
 
 async def _make_context(request: Request, caller: Caller, dispatcher: HoldoutDispatcher) -> dict[str, Any]:
@@ -74,7 +67,9 @@ async def _make_context(request: Request, caller: Caller, dispatcher: HoldoutDis
     return {
         "now": now,
         "standings": await dispatcher.read_standings() if board else [],
-        "files": sorted(getattr(request.app.state, "demo_files", ())) if now.is_gate and now.takes_results else [],
+        "files": sorted(request.app.state.demo_files)
+        if dispatcher.name == getattr(request.app.state, "demo_holdout", None)
+        else [],
         "told": None,
         "reading": {},
     }
@@ -147,7 +142,7 @@ def _read_registration(form: UploadedForm) -> RegisterHoldout:
         document["tells"] = text_of(fields, "tells", longest=20) or None
         planned = [name for name in ("gain", "discordant") if text_of(fields, name, longest=20).strip()]
         document |= {name: number_of(fields, name, low=1e-9, high=0.999, default=0) for name in planned}
-    has_labels = kind == "leaderboard" or text_of(fields, "holds", longest=10) == "labels"
+    has_labels = _read_holds(fields, "labels") or kind == "leaderboard"
     document |= _read_labels(fields, upload) if has_labels else _read_cases(fields, upload, gate=kind == "gate")
     return decode_body(document, RegisterHoldout)
 
@@ -200,14 +195,22 @@ def _read_submission(now: HoldoutStanding, form: UploadedForm) -> tuple[Struct, 
     if name is not None and (results or now.verb == "submit"):
         document["name"] = name
     if now.verb == "gate":
-        document["margin"] = number_of(fields, "margin", low=0, high=0.999, default=0)
+        document["margin"] = number_of(fields, "margin", low=-0.999, high=0.999, default=0)
     kinds: dict[str, type[Struct]] = {"gate": Gate, "score": Score, "submit": Submit}
     return decode_body(document, kinds[now.verb]), read_as
 
 
 def _has_results(now: HoldoutStanding, form: UploadedForm) -> bool:
     """Return whether the files of a form have results, and no predictions."""
-    return now.takes_results or (now.verb == "score" and text_of(form.fields, "holds", longest=12) != "predictions")
+    return now.takes_results or (now.verb == "score" and not _read_holds(form.fields, "predictions"))
+
+
+def _read_holds(fields: Mapping[str, str], values: str) -> bool:
+    """Return whether a file holds these values, and not results."""
+    holds = text_of(fields, "holds", longest=_LONGEST_NAME)
+    if holds not in ("", "results", values):
+        raise InvalidParameter.saying("holds", f"the file holds results or {values}")
+    return holds == values
 
 
 def _read_file(form: UploadedForm, field: str, *, results: bool) -> tuple[list[Any], list[Any] | None, str]:

@@ -2,23 +2,26 @@
 
 import tempfile
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount
 from holdtrue.ledgers import verify
 from holdtrue.ledgers.opening import open_ledger
 from holdtrue.ledgers.sqlite import export
 from holdtrue.requests import Register
 from holdtrue.service import service_of
-from holdtrue.service.datasets import Dataset, report_text
+from holdtrue.service.datasets import Dataset, Datasets, report_text
 from holdtrue.service.http.bodies import decode_body, fields_of
+from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import demand_role
 from holdtrue.service.identity.api_keys import Share, check_record, grant_allowances, share_of
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, number_of, text_of
@@ -49,11 +52,36 @@ async def show_front(request: Request, caller: Visitor) -> Response:
     return show_page(request, "front.html", {"shown": shown, "ready": registry.ready})
 
 
+@router.post("/page/datasets/width")
+async def show_width(request: Request, caller: Visitor) -> Response:
+    """Show how wide the answers of a dataset would be, before it is registered. Free."""
+    demand_role(caller, "owner")
+    form, datasets = await form_of(request), service_of(request).registry.datasets
+    return show_page(request, "parts/dataset_width.html", await to_thread.run_sync(_find_width, datasets, form))
+
+
+def _find_width(datasets: Datasets, form: Mapping[str, str]) -> dict[str, Any]:
+    if not text_of(form, "path", longest=_LONGEST).strip():
+        return {"plan": None}
+    try:
+        return {"plan": datasets.plan_registration(_read_registration({**form, "name": "unnamed", "description": ""}))}
+    except HoldtrueError as error:
+        return {"wrong": detail_of(error)}
+
+
 @router.post("/page/datasets")
 async def register_dataset(request: Request, caller: Visitor) -> Response:
     """Register a file of the service's folders with a new ledger and a plan that cannot be changed."""
     demand_role(caller, "owner")
-    form = await form_of(request)
+    body = _read_registration(await form_of(request))
+    terms = {field: value for field, value in fields_of(body).items() if field != "name"} | {"owner": caller.name}
+    await to_thread.run_sync(service_of(request).registry.register, body.name, terms)
+    place = f"/datasets/{body.name}"
+    return Response(headers={"HX-Redirect": place}) if asked_by_htmx(request) else RedirectResponse(place, 303)
+
+
+def _read_registration(form: Mapping[str, str]) -> Register:
+    """Return the request that a form makes: the same record as over HTTP."""
     numbers = {"queries": read_whole(form, "queries")} | {
         each: read_number(form, each) for each in ("epsilon", "delta", "beta")
     }
@@ -67,11 +95,7 @@ async def register_dataset(request: Request, caller: Visitor) -> Response:
     reserve = {"predictions": read_whole(form, "predictions"), "epsilon": read_number(form, "predictions_epsilon")}
     if reserve["predictions"] is not None:
         document |= {"reserve": {field: number for field, number in reserve.items() if number is not None}}
-    body = decode_body(document | {"iid": bool(text_of(form, "iid", longest=8))}, Register)
-    terms = {field: value for field, value in fields_of(body).items() if field != "name"} | {"owner": caller.name}
-    await to_thread.run_sync(service_of(request).registry.register, body.name, terms)
-    place = f"/datasets/{body.name}"
-    return Response(headers={"HX-Redirect": place}) if asked_by_htmx(request) else RedirectResponse(place, 303)
+    return decode_body(document | {"iid": bool(text_of(form, "iid", longest=8))}, Register)
 
 
 @router.get("/history")

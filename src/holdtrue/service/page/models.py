@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -26,7 +27,7 @@ from holdtrue.service.http.learners import make_estimator, read_classes, to_colu
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
-from holdtrue.service.page.form_fields import read_number, read_numbers, read_whole
+from holdtrue.service.page.form_fields import read_number, read_numbers, read_selection, read_whole
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.summary_views import suggest_points, write_csv
 from holdtrue.service.page.uploads import UploadedForm, read_rows, to_value, upload_form_of
@@ -38,7 +39,7 @@ from holdtrue.verbs.fitting import plan_fit, read_facts
 from holdtrue.verbs.keeping import choose_release
 from holdtrue.verbs.marginals import preview_marginals
 from holdtrue.verbs.predicting import offer_of
-from holdtrue.verbs.selecting import epsilon_of_use
+from holdtrue.verbs.selecting import SelectionTerms, epsilon_of_use, select
 from holdtrue.verbs.training import Model
 from holdtrue.verbs.watching import QueryWatch
 
@@ -171,7 +172,10 @@ def _read_class(card: Card, form: Mapping[str, str]) -> dict[str, Any]:
     size = read_whole(form, "size")
     if size is not None and not 1 <= size <= 100_000:  # noqa: PLR2004 - far enough
         raise InvalidParameter.saying("size", "steps is a whole number from 1 to 100,000")
-    if text_of(form, "class", longest=_NAME) == "conjunctions":
+    kind = text_of(form, "class", longest=_NAME)
+    if kind not in ("", "stumps", "conjunctions"):
+        raise InvalidParameter.saying("class", "a rule is one of the kinds stumps and conjunctions")
+    if kind == "conjunctions":
         flags = [column.name for column in columns if column.type == "boolean"][:_MOST_COLUMNS]
         if not flags or len(flags) < len(given):
             raise InvalidParameter.saying("columns", "rules that join conditions read yes-or-no columns; name those")
@@ -217,11 +221,19 @@ def _price_learn(sent: _SentForm) -> tuple[int, str]:
     asked = _read_learn(sent)
     sent.curator.pipeline.parse(asked.target)
     read_classes(sent.dataset, asked, sent.settings)
-    plan = sent.curator.plan
-    privacy = epsilon_of_use(plan) if asked.epsilon is None else positive("epsilon", asked.epsilon)
-    kind = PermuteAndFlip if plan.ledger == "pure" else Exponential
-    cost = sent.curator.pipeline.limit.cost(kind(epsilon=privacy, sensitivity=1).event)
-    return cost, f"epsilon {float(privacy):.3g}"
+    privacy = epsilon_of_use(sent.curator.plan) if asked.epsilon is None else positive("epsilon", asked.epsilon)
+    kind = PermuteAndFlip if sent.curator.plan.ledger == "pure" else Exponential
+    return sent.curator.pipeline.limit.cost(kind(epsilon=privacy, sensitivity=1).event), f"epsilon {float(privacy):.3g}"
+
+
+def _price_select(sent: _SentForm) -> tuple[int, str]:
+    pipeline, plan = sent.curator.pipeline, sent.curator.plan
+    candidates, asked = read_selection(sent.fields)
+    parsed = {label: pipeline.parse(query) for label, query in candidates.items()}
+    release = select(parsed, plan=plan, limit=pipeline.limit, epsilon=asked.epsilon, top=asked.top)
+    terms = SelectionTerms(len(parsed), plan, Fraction(str(release.request["epsilon"])), top=asked.top)
+    ranks = "the best" if asked.top == 1 else "the best, the next best, and so on"
+    return release.cost, f"at most {terms.bound_shortfall():,.0f} rows behind {ranks}"
 
 
 def _find_best_error(sent: _SentForm) -> ToldOutcome:
@@ -245,13 +257,13 @@ def _train(sent: _SentForm) -> ToldOutcome:
         "features": _read_list(form, "features") or None,
         "parts": 200 if parts is None else parts,
         "key": text_of(form, "keys", longest=_LONGEST).strip() or None,
+        "order": "fixed" if "order" in form else None,
         "held_out": read_number(form, "held_out"),
     }
     asked = decode_body(document, Train)
     estimator = None if asked.estimator is None else make_estimator(asked.estimator.kind, asked.estimator.parameters)
     given: dict[str, Any] = {"target": asked.target, "features": asked.features, "parts": asked.parts, "key": asked.key}
-    given |= {"held_out": asked.held_out}
-    given["replace"] = "replace" in form
+    given |= {"held_out": asked.held_out, "order": asked.order, "replace": "replace" in form}
     made = sent.curator.train(asked.name, estimator, **given)
     if sent.dataset.truth is not None:
         _TARGETS.setdefault(sent.curator, {})[asked.name] = asked.target
@@ -287,8 +299,13 @@ def _fit(sent: _SentForm) -> ToldOutcome:
         return ToldOutcome("A model is kept", asked.name, after, "The fit costs nothing; each prediction will.")
     weights = ", ".join(f"{name} {weight:.3g}" for name, weight in found.coefficients.items())
     after = f"for features and numbers on the scale of -1 to 1, intercept {found.intercept:.3g}; {found.behind}"
-    paid = "Asked before: free." if found.repeated else f"Cost {found.certificate.cost:.3g} of the reserve."
+    paid = _say_cost(found.certificate, repeated=found.repeated)
     return ToldOutcome(f"{asked.kind} for {asked.target}", weights, after, paid, found.certificate)
+
+
+def _say_cost(certificate: Certificate, *, repeated: bool) -> str:
+    share = certificate.cost / (certificate.spent + certificate.left or 1)
+    return "Asked before: free." if repeated else f"Cost {share:.2%} of the budget."
 
 
 def _price_fit(sent: _SentForm) -> tuple[int, str]:
@@ -332,9 +349,9 @@ def _predict(sent: _SentForm) -> ToldOutcome:
     found = curator.predict(asked.model, asked.row, key=sent.key, analyst=sent.caller.name, **given)
     one = found[0] if isinstance(found, list) else found
     left = curator.predictions_left(asked.model, epsilon=asked.epsilon)
-    paid = "Asked before: free." if one.repeated else f"Cost {one.certificate.cost:.3g} of the reserve."
+    paid = _say_cost(one.certificate, repeated=one.repeated)
     title = f"{asked.model} for " + ", ".join(f"{name} = {value}" for name, value in (asked.row or {}).items())
-    after = f"{left:,} more predictions like this are left" + ("" if one.proven is None else f"; {one.proven}")
+    after = f"{left:,} more predictions like this are left" + ("" if one.says is None else f"; {one.says}")
     return ToldOutcome(title, one.brief, after, paid, one.certificate, truth=_find_truth(sent, asked))
 
 
@@ -450,6 +467,17 @@ def _watch(sent: _SentForm) -> ToldOutcome:
     return ToldOutcome(asked.query, found.brief, after, paid, found.certificate, truth=truth)
 
 
+def _price_distill(sent: _SentForm) -> tuple[int, str]:
+    form, pipeline = sent.fields, sent.curator.pipeline
+    model = sent.curator.model(_read_text(form, "model", "name a model that was trained"))
+    offer = offer_of(pipeline, model, epsilon=_read_privacy(form), mu=None, method="soft-majority")
+    groups, labels = read_whole(form, "groups"), read_whole(form, "labels")
+    if groups is not None:
+        return offer.price, f"one charge for the labels of all {groups:,} groups"
+    told = f"{labels:,} labels" if labels else "for each label; say how many, or give groups"
+    return offer.price * max(1, labels or 1), told
+
+
 def _price_watch(sent: _SentForm) -> tuple[int, str]:
     watch = _find_watch(sent, _read_watch(sent))
     told = (
@@ -484,7 +512,7 @@ def _release_marginals(sent: _SentForm) -> ToldOutcome:
             dict(zip(("table", "cell", "share", "low", "high"), map(list, zip(*cells, strict=True)), strict=True))
         )
     whom = "these rows" if found[0].low is None else "the population"
-    after = f"each cell with an interval for {whom}, all at once; a question that they answer is free from now on"
+    after = f"each cell with an interval for {whom}, all at once; what follows from them is told for nothing from now on"
     paid = "Released before: free." if found.repeated else f"Two questions for each of {len(found):,} tables."
     return ToldOutcome("Tables that may leave", found.brief, after, paid, found.certificate, csv=file, file="tables.csv")
 
@@ -504,13 +532,8 @@ def _price_marginals(sent: _SentForm) -> dict[str, Any]:
         return {"wrong": detail_of(error)}
     plan = sent.curator.plan
     share = amount(cost) / (amount(plan.cap_units) or 1.0)
-    priced = {
-        "questions": questions,
-        "share": share,
-        "repeated": not questions,
-        "exact": True,
-        "left": sent.curator.budget.asks,
-    }
+    priced = {"questions": questions, "share": share, "repeated": not questions, "exact": True}
+    priced |= {"left": sent.curator.budget.asks}
     return priced | {"kind": "marginals", "alpha": plan.alpha, "iid": plan.iid}
 
 
@@ -548,14 +571,12 @@ _add_routes("evaluate", _evaluate, price=_price_evaluate)
 _add_routes("fit", _fit, price=_price_fit)
 _add_routes("train", _train, price=None, owner=True)
 _add_routes("predict", _predict, price=_price_predict)
-_add_routes("distill", _distill, price=None)
+_add_routes("distill", _distill, price=_price_distill)
+_add_price_route("select", _price_select)
 _add_routes("watch", _watch, price=_price_watch)
 _add_routes("marginals", _release_marginals, price=None)
 _add_routes("synthesize", _synthesize, price=None)
+_PRICE = "preview-marginals"
 router.add_api_route(
-    "/page/datasets/{name}/preview-marginals",
-    _preview_marginals,
-    methods=["POST"],
-    response_model=None,
-    name="preview-marginals",
+    f"/page/datasets/{{name}}/{_PRICE}", _preview_marginals, methods=["POST"], response_model=None, name=_PRICE
 )

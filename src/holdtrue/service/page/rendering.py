@@ -6,6 +6,7 @@ Files are served under a name that changes with their content, so that browsers 
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +20,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, ReleaseError
+from holdtrue.errors import (
+    BudgetExceeded,
+    HoldtrueError,
+    InvalidParameter,
+    RefusedError,
+    ReleaseError,
+    UnknownColumn,
+    UnknownName,
+    UnsupportedQuery,
+)
+from holdtrue.queries.cards import Card
+from holdtrue.queries.parser import parse
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import Refused, detail_of
 
@@ -42,7 +54,7 @@ def _make_environment() -> Environment:
     environment.filters |= {
         "places": _format_places,
         "share": _format_share,
-        "compact": _format_compact,
+        "compact": "{:.3g}".format,
         "data": _to_json,
         "sentence": _to_sentence,
     }
@@ -57,10 +69,6 @@ def _format_places(value: float) -> str:
 
 def _format_share(value: float) -> str:
     return f"{100 * value:.3g} %"
-
-
-def _format_compact(value: float) -> str:
-    return f"{value:.3g}"
 
 
 def _to_sentence(words: str) -> str:
@@ -109,15 +117,55 @@ def show_refusal(request: Request, error: HoldtrueError) -> HTMLResponse:
     title = error.title.capitalize() if isinstance(error, Refused) else HTTPStatus(status).phrase
     if isinstance(error, BudgetExceeded):
         title = "The budget does not hold this"
+    elif status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        title = "This cannot be asked so"
     words = {
         "title": title,
         "detail": detail_of(error),
         "spent": _SPENT if isinstance(error, ReleaseError) else _UNSPENT,
         "status": status,
-        "field": error.parameter if isinstance(error, InvalidParameter) and error.parameter.isidentifier() else "",
+        "field": find_field(error, request.scope.get("form", {}), request.scope.get("card")),
     }
     template = "parts/problem.html" if asked_by_htmx(request) else "refused.html"
     return show_page(request, template, words, status=status, headers=error.headers if isinstance(error, Refused) else None)
+
+
+_COLUMNS = ("by", "second", "column", "columns", "first", "keys", "prediction", "score")
+_QUERIES = ("query", "where", "target", "label", "features", "numerator", "denominator", "candidates")
+_LISTS = ("columns", "features")
+_ENDS = ("low", "high")
+_CALLED = {"ids": "file", "feature": "features"}  # what a record calls a field of a form
+
+
+def find_field(error: HoldtrueError, form: Mapping[str, str], card: Card | None) -> str:
+    """Return the field of a form that a refusal is about: the refusal stands beside it. Empty where it is about none."""
+    if isinstance(error, RefusedError):
+        return error.parameter if error.parameter in form else ""
+    if isinstance(error, InvalidParameter):
+        names = [error.parameter, *re.findall(r"[a-z_]+", error.parameter)[::-1], _CALLED.get(error.parameter, "")]
+        ends = [field for field in form if error.parameter in _ENDS and field.endswith(_ENDS) and form[field].strip()]
+        found = next((name for name in (*names, *ends) if name in form), None)
+        return found or (error.parameter if error.parameter.isidentifier() else "")
+    if isinstance(error, UnknownName):
+        return "model" if "model" in form else ""
+    if card is None or not isinstance(error, (UnsupportedQuery, UnknownColumn)):
+        return ""
+    wrong = (field for field in (*_COLUMNS, *_QUERIES) if not _is_read(field, form.get(field, ""), card))
+    return next(wrong, next((field for field in ("kernel", *_QUERIES) if form.get(field)), ""))
+
+
+def _is_read(field: str, text: str, card: Card) -> bool:
+    """Return whether the text of a field names columns of the card, or reads as a question about them."""
+    pieces = re.split(r"[,\n]", text) if field in _LISTS else [text]
+    try:
+        for piece in filter(None, map(str.strip, pieces)):
+            if field in _COLUMNS or piece in card.named:
+                card.column(piece)
+            else:
+                parse(piece, card)
+    except (UnsupportedQuery, UnknownColumn):
+        return False
+    return True
 
 
 _FOLDER = Path(__file__).parent / "static"

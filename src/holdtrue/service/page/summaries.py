@@ -27,10 +27,18 @@ from holdtrue.service.http.bodies import decode_body, fields_of
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
-from holdtrue.service.page.form_fields import read_column_ends, read_number, read_numbers, read_whole
+from holdtrue.service.page.form_fields import (
+    STATISTICS,
+    find_true_statistic,
+    read_column_ends,
+    read_number,
+    read_numbers,
+    read_statistic_form,
+    read_whole,
+)
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
-from holdtrue.service.page.statistic_forms import STATISTICS, find_true_statistic, read_statistic_form
 from holdtrue.service.page.summary_views import (
+    MOMENTS,
     Summary,
     from_means,
     from_quantiles,
@@ -75,7 +83,7 @@ def read_table(card: Card, form: Mapping[str, str]) -> Table:
     """Return the table that a form asks for; nothing is charged for a form that asks for none."""
     columns = _read_groups(card, form)
     if not columns:
-        raise InvalidParameter.saying("columns", "choose a column")
+        raise InvalidParameter.saying("by", "choose a column")
     return Table(columns=columns, where=_read_where(form))
 
 
@@ -130,17 +138,27 @@ def _read_groups(card: Card, form: Mapping[str, str]) -> tuple[str | Cut, ...]:
         if not name:
             continue
         column = card.column(name)
-        points: tuple[float, ...] = ()
+        points: tuple[float, ...] | tuple[str, ...] = ()
         if column.type in ("integer", "real") and column.labels is None:
             points = read_numbers(form, f"{field}_points") or suggest_points(column)
             if not points:
-                raise InvalidParameter.saying("points", f"give the points to cut {name} at, such as 10, 20, 30")
+                raise InvalidParameter.saying(f"{field}_points", f"give the points to cut {name} at, such as 10, 20, 30")
+        elif column.type in MOMENTS:
+            points = _read_dates(form, f"{field}_points", name)
         found.append(Cut(name, points) if points else name)
     cells = math.prod(_count_cells(card, each) for each in found)
     if cells > _MOST_CELLS:
         message = f"the page shows at most {_MOST_CELLS} cells and these are {cells:,}; ask for them in Python or over HTTP"
-        raise InvalidParameter.saying("columns", message)
+        raise InvalidParameter.saying("by", message)
     return tuple(found)
+
+
+def _read_dates(form: Mapping[str, str], field: str, name: str) -> tuple[str, ...]:
+    """Return the dates and times of a field, separated by commas or semicolons; a time has spaces of its own."""
+    words = [each.strip() for each in text_of(form, field, longest=_SHORT).replace(";", ",").split(",")]
+    if not any(words):
+        raise InvalidParameter.saying(field, f"give the dates to cut {name} at, such as 2026-01-31, 2026-07-01")
+    return tuple(each for each in words if each)
 
 
 def _count_cells(card: Card, column: str | Cut) -> int:

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from holdtrue.queries.cards import Card, Column, Label
 from holdtrue.records import Certificate, Means, Quantiles, Statistic, Table
 
 __all__ = [
+    "MOMENTS",
     "Builder",
     "ColumnChoice",
     "ShownCell",
@@ -26,6 +27,7 @@ __all__ = [
     "write_csv",
 ]
 
+MOMENTS = ("date", "timestamp")
 _PARTS = 5
 _STEPS = 200
 _DIGITS = 2
@@ -75,11 +77,13 @@ def make_builder(card: Card) -> Builder:
 
 
 def _makes_groups(column: Column) -> bool:
-    return column.labels is not None or column.type in ("boolean", "integer", "real")
+    return column.labels is not None or column.type in ("boolean", "integer", "real", *MOMENTS)
 
 
 def _to_group(column: Column) -> ColumnChoice:
     cut = column.labels is None and column.type != "boolean"
+    if column.type in MOMENTS:
+        return ColumnChoice(column.name, cut, {"points": ""})
     return ColumnChoice(column.name, cut, {"points": ", ".join(f"{point:g}" for point in suggest_points(column))})
 
 
@@ -160,7 +164,8 @@ class ShownCell:
 class Summary:
     """A table, means, quantiles or a statistic, shown.
 
-    ``curve`` has the shares up to each point, where they were released at once, ``parts`` what a ratio follows from.
+    ``curve`` has the shares up to each point, where they were released at once, ``parts`` what a ratio follows from,
+    ``contrasts`` the differences and ratios of the first group and each other one, written.
     """
 
     kind: str
@@ -179,6 +184,7 @@ class Summary:
     levels: tuple[float, ...] = ()
     grid: tuple[float, float] = (0.0, 1.0)
     parts: tuple[ShownCell, ...] = ()
+    contrasts: tuple[tuple[str, ...], ...] = ()
 
     @property
     def marks(self) -> list[dict[str, Any]]:
@@ -248,7 +254,18 @@ def from_means(found: Means, *, questions: int, truths: Sequence[float | None]) 
         file=f"{found.measure}-{found.certificate.entry}",
         csv=write_csv(found.to_columns()),
         reason=found.reason,
+        contrasts=tuple(_write_contrast(found, names, place, cells[0].write) for place in range(1, len(found))),
     )
+
+
+def _write_contrast(found: Means, names: Sequence[str], place: int, write: Callable[[float], str]) -> tuple[str, ...]:
+    """Return the difference and the ratio of the first group and another one, each with its ends, as they are shown."""
+    shown = [f"{names[0]} and {names[place]}"]
+    pair, as_ratio = (found.labels[0], found.labels[place]), "{:,.3f}".format
+    for told, spell in ((found.difference(*pair), write), (found.ratio(*pair), as_ratio)):
+        ends = (told.sample_low, told.sample_high) if found.low is None else (told.low, told.high)
+        shown += ["open" if number is None else spell(number) for number in (told.value, *ends)]
+    return tuple(shown)
 
 
 def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Sequence[float | None]) -> Summary:

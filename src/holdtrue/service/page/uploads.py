@@ -76,6 +76,7 @@ async def upload_form_of(request: Request) -> UploadedForm:
     form = UploadedForm({}, {})
     for part in parts[1:-1]:
         _read_part(part, form)
+    request.scope["form"] = form.fields | dict.fromkeys(form.files, "")
     return form
 
 
@@ -121,8 +122,13 @@ def read_result_file(upload: Upload, choice: ResultChoice) -> Results:
         try:
             return read_results(path, choice)
         except RequestError as error:
-            words = str(error).replace(str(path), "the file").replace("--score", "metric").replace("--", "").replace("'", "")
-    raise InvalidParameter.saying("file", words)
+            words = (
+                str(error).replace(f"{path}: line", "line").replace(f"{path}:", "the file").replace(str(path), "the file")
+            )
+            words = words.replace("--score", "metric").replace("--", "").replace("'", "")
+    said = {"metric": choice.score is not None and "no score" in words, "where": bool(choice.where) and "where" in words}
+    said["id"] = choice.id is not None and "id names" in words
+    raise InvalidParameter.saying(next((field for field, wrong in said.items() if wrong), "file"), words)
 
 
 def read_values(upload: Upload, *, column: str | None = None) -> tuple[list[Any], list[str] | None]:

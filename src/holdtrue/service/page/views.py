@@ -16,17 +16,17 @@ from holdtrue.demo.population import EXAMPLES
 from holdtrue.errors import HoldtrueError
 from holdtrue.exact import amount
 from holdtrue.planning.methods import REACHES
-from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.plans import AnyPlan, OpenPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.sql_words import quote_text, spell_name
-from holdtrue.records import Answer, Prediction, Response
+from holdtrue.records import Answer, Response
 from holdtrue.reports import promise, questions_of
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
 from holdtrue.service.http.learners import ESTIMATORS
 from holdtrue.service.identity import Caller
 from holdtrue.service.identity.api_keys import Share, share_of
-from holdtrue.service.page.statistic_forms import list_statistics
+from holdtrue.service.page.form_fields import list_statistics
 from holdtrue.service.page.summary_views import make_builder, suggest_points
 
 __all__ = [
@@ -73,6 +73,8 @@ class AskedQuestion:
     reason: str | None = None
     confidence: float | None = None
     theorem: str | None = None
+    why: str | None = None
+    deduced: bool = False
 
     @property
     def holds(self) -> bool | None:
@@ -107,9 +109,10 @@ class Gauge:
     def of(cls, budget: Budget, plan: AnyPlan) -> "Gauge":
         """Return the shares."""
         cap = budget.cap or 1.0
+        kept = plan.use_units > 0 or isinstance(plan, OpenPlan)
         return cls(
             spent=min(1.0, budget.spent / cap),
-            reserve=min(1.0, budget.reserve / cap) if budget.purse is None else 0.0,
+            reserve=min(1.0, budget.reserve / cap) if budget.purse is None and kept else 0.0,
             next=amount(plan.cost) / cap,
             asks=budget.asks,
             queries=plan.queries,
@@ -179,8 +182,10 @@ def _read_now(dataset: Dataset, caller: Caller, before: int | None) -> DatasetSt
 
 
 async def find_dataset(request: Request, name: str) -> Dataset:
-    """Return a dataset by its name, open."""
-    return await to_thread.run_sync(service_of(request).registry.open_dataset, name)
+    """Return a dataset by its name, open; its card says which field a refusal is about."""
+    found = await to_thread.run_sync(service_of(request).registry.open_dataset, name)
+    request.scope["card"] = found.curator.card
+    return found
 
 
 def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
@@ -235,8 +240,6 @@ def _make_asked(line: Line, question: str, response: Response | None, cost: floa
         said = response.brief if response is not None else "not answered" if cost else "free"
         if response is None and not cost and line.verb != "quantile":  # a search begins by binding its key, for nothing
             shared["question"] = "asked before"
-        if line.verb == "watch" and isinstance(response, Prediction):  # the random id of a run tells a reader nothing
-            said = "a run began"
         return AskedQuestion(said=said, **shared)
     ends, sample = response.interval, response.sample_interval
     return AskedQuestion(
@@ -251,6 +254,8 @@ def _make_asked(line: Line, question: str, response: Response | None, cost: floa
         reason=response.reason,
         confidence=(ends or sample).confidence,
         theorem=response.certificate.theorem,
+        why=response.explain(),
+        deduced=isinstance(response.deduced, tuple),
         **shared,
     )
 

@@ -85,7 +85,7 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_EDITS=1000000 $(BIN)/python -m pytest tests/engines/test_fingerprints.py
 	HOLDTRUE_DRAWS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/noise/test_exactness.py
 	HOLDTRUE_TABLES=42000 $(BIN)/python -m pytest tests/bounds/test_low_sensitivity.py
-	HOLDTRUE_SAMPLES=25000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/auditing/test_own_mechanisms.py
+	HOLDTRUE_SAMPLES=40000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/auditing/test_own_mechanisms.py
 	HOLDTRUE_RUNS=200 $(BIN)/python -m pytest -s tests/curator/test_units_promises.py
 	HOLDTRUE_STEERED_RUNS=400 $(BIN)/python -m pytest tests/verbs/test_deducing.py
 	HOLDTRUE_SOAK=1 $(BIN)/python -m pytest tests/verbs/test_watching.py

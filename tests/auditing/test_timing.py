@@ -37,8 +37,12 @@ def test_p9_a_mechanism_that_sleeps_for_a_row_is_found():
 
 
 def test_p9_a_mechanism_that_takes_no_notice_is_not_flagged():
-    """Who is first is decided by a coin, so that no load of the machine makes a difference but for one in a million."""
-    finding = ht.audit_timing(lambda _: sum(range(60)), [0, 1, 1], [0, 1, 0], auc=0.5, samples=4000, confidence=SURE)
+    """Who is first is decided by a coin, so that no load of the machine makes a difference but for one in a million.
+
+    Both sides are one object: where two objects lie in memory is a difference that a processor can tell in nanoseconds.
+    """
+    rows = [0, 1, 1]
+    finding = ht.audit_timing(lambda _: sum(range(60)), rows, rows, auc=0.5, samples=4000, confidence=SURE)
     assert not finding.violated
     assert finding.lower_bound >= 0.5
 

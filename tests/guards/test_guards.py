@@ -115,7 +115,7 @@ def evaluate_gate(  # noqa: PLR0917 - SkillOpt's
     metric="hard",
     mixed_weight=0.5,
 ):
-    """Stand in for microsoft/SkillOpt, skillopt/evaluation/gate.py at 118039e, by its signature."""
+    """Stand in for skillopt 0.2.0, skillopt/evaluation/gate.py, by its signature."""
     assert (metric, mixed_weight) == ("hard", 0.5)
     if cand_hard > current_score:
         action = "accept_new_best" if cand_hard > best_score else "accept"

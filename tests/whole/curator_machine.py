@@ -48,6 +48,7 @@ class CuratorMachine(RuleBasedStateMachine):
     """Two workers on one ledger; the reference is a dictionary of what was told, and the ledger's own entries."""
 
     beside: ClassVar[dict[str, object]] = {}
+    mu = 0.1
 
     @initialize()
     def start(self):
@@ -342,7 +343,7 @@ class CuratorMachine(RuleBasedStateMachine):
         request = ("evaluate", level)
         found = self.request(
             place,
-            lambda held: held.evaluate("judged", at_most=level, epsilon=0.3, mu=0.1, key=key),
+            lambda held: held.evaluate("judged", at_most=level, epsilon=0.3, mu=self.mu, key=key),
             key=key,
             request=request,
         )
@@ -440,6 +441,7 @@ class PurseMachine(CuratorMachine):
 
     @initialize(currency=st.sampled_from(["rho", "draws"]))
     def start(self, currency):
+        self.mu = None if currency == "draws" else self.mu  # draws have Laplace noise
         self.beside = {"reserve": {"predictions": 12, "epsilon": 0.3, "currency": currency}}
         super().start()
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import amount
+from holdtrue.records import html_table
 
 __all__ = ["Breach", "Finding", "Inspection", "check_enough"]
 
@@ -29,11 +30,7 @@ class _Printed:
         return "\n".join([self.sentence, *(f"{name:>12}  {value}" for name, value in self.lines())])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:right'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in self.lines()
-        )
-        return f"<p>{html.escape(self.sentence)}</p><table>{cells}</table>"
+        return f"<p>{html.escape(self.sentence)}</p>{html_table(self.lines())}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET
 
-from holdtrue.bounds.transfer import transfer_ends
+from holdtrue.bounds.transfer import EDGE_SHARE, transfer_ends
 from holdtrue.codec import convert, digest_of, encode
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
@@ -53,7 +53,7 @@ from holdtrue.records import (
 from holdtrue.verbs import DEDUCED
 from holdtrue.verbs.asking import part_of
 from holdtrue.verbs.deducing import FactGroup, deduce, read_facts
-from holdtrue.verbs.evaluating import bound_level, find_error_ends
+from holdtrue.verbs.evaluating import FIRST_SHARE, bound_level, find_error_ends
 from holdtrue.verbs.marginals import count_spreads, find_spreads
 from holdtrue.verbs.quantiles import QuantileTask, make_curve
 
@@ -209,8 +209,9 @@ class LedgerRules:
         self.told.setdefault(charge.number, records)
         if self.plan is None:
             return
-        if state is not None and not state.parts and not charge.cost and response.body == "[]":
-            return  # a key was bound to a request that older answers serve
+        kept = state is not None and "estimator" in state.request
+        if state is not None and not state.parts and response.body == "[]" and (kept or not charge.cost):
+            return  # an estimator keeps what was drawn, or a key was bound to a request that older answers serve
         if state is None or not records or len(records) != len(state.parts):
             yield "response", f"it does not answer what entry {charge.number} asked"
             return
@@ -346,7 +347,7 @@ class LedgerRules:
                 "responses": self.told.get(number, ()),
             }
             groups += read_facts(self.plan, card, partial(parse, card=card), entry=number, **held)
-        found = deduce(self.plan, query, groups)
+        found = deduce(self.plan, query, groups, complete=card.complete)
         told, follows = record.interval or record.sample_interval, found.interval or found.sample_interval
         if follows is None or told.low > follows.low + _DEDUCED or told.high < follows.high - _DEDUCED:
             yield "deduced", f"it says more than follows from entries {', '.join(map(str, sources))}"
@@ -395,7 +396,9 @@ def _check_purses(plan: AnyPlan) -> Found:
     frozen = plan.transfer
     if frozen is not None:
         failing = plan.second.delta(plan.cap, frozen.epsilon) + math.exp(frozen.epsilon) * frozen.overshoot
-        if failing > frozen.slack * frozen.transfer_beta * _CLOSE:
+        edges = [plan.second.delta(plan.cap, each.epsilon) / each.slack for each in frozen.edges]
+        over = any(each > EDGE_SHARE * plan.beta * _CLOSE for each in edges)
+        if over or failing > frozen.slack * frozen.transfer_beta * _CLOSE:
             yield "plan", "its intervals do not count on both purses"
 
 
@@ -429,13 +432,15 @@ def _list_cell_prices(charge: Entry, state: _ChargeState, plan: AnyPlan) -> list
     labels = state.request.get("labels")
     if charge.verb not in _TABLES or not isinstance(labels, list):
         return []
-    known = (True, False) if state.request.get("where") is None else (False,)
+    known, paid = (True, False) if state.request.get("where") is None else (False,), state.request.get("questions")
     if charge.verb == "mean":
         outside = state.request.get("measure") == "mean"
-        return [price_means(plan, len(labels), outside=outside, whole=whole) for whole in known]
+        return [price_means(plan, len(labels), outside=outside, whole=whole, questions=paid) for whole in known]
     declared, sizes = state.request.get("unions", ()), [len(set(column)) for column in zip(*labels, strict=True)]
-    unions = count_unions(sizes, margins="margins" in declared, ranges="ranges" in declared)
-    found = [price_table(plan, 1 + len(labels), unions=unions, whole=whole) for whole in known]
+    unions = count_unions(
+        sizes, margins="margins" in declared, ranges="ranges" in declared, rollups=state.request.get("rollups", ())
+    )
+    found = [price_table(plan, 1 + len(labels), unions=unions, whole=whole, questions=paid) for whole in known]
     return [loosen(price, len(labels), bits=plan.bits) for price in found] if state.request.get("shared") else found
 
 
@@ -546,10 +551,13 @@ def _check_evaluation(record: Evaluation, charge: Entry, state: _ChargeState, pl
     if record.bound is not None and not plan.iid:
         yield "interval", "it has an interval for the population, although rows are not declared independent"
     elif "released" in request:
-        value = float(record.value or 0.0)
-        yield from _check_grid(value, rows << plan.bits)
-        ends = find_error_ends(plan, value, beta=beta, spent=charge.spent) if plan.iid else None
-        said = None if record.bound is None else (record.low or 0.0, record.bound)
+        width, grid = float(request.get("width", 1.0)), rows << plan.bits
+        value = round(float(record.value or 0.0) / width * grid) / grid
+        if value * width != record.value or not 0 <= value <= 1:
+            yield "interval", f"its value is not on the public grid of {grid} steps (P1)"
+        scaled = "pairs" in request  # before requests said it, pairs were placed whatever their share of beta
+        ends = find_error_ends(plan, value, beta=beta, spent=charge.spent, scaled=scaled) if plan.iid else None
+        said = None if record.bound is None else ((record.low or 0.0) / width, record.bound / width)
         if (ends is None) != (said is None) or any(
             abs(one - other) > _ROUNDING for one, other in zip(said or (), ends or (), strict=True)
         ):
@@ -557,7 +565,8 @@ def _check_evaluation(record: Evaluation, charge: Entry, state: _ChargeState, pl
     elif record.bound is not None:
         levels = {float(level): level for level in map(Fraction, map(str, request["levels"]))}
         level = levels.get(record.at_most)
-        given: dict[str, Any] = {"beta": beta, "spent": charge.spent, "fixed": charge.charges == 1}
+        share = FIRST_SHARE if "noise share" in request else 0.5  # before requests said it
+        given: dict[str, Any] = {"beta": beta, "spent": charge.spent, "share": share if charge.charges == 1 else None}
         right = 1.0 if level is None else bound_level(plan, level, record.rows, **given)
         if level is None or not record.certified or not 0 < record.rows <= rows or abs(record.bound - right) > _ROUNDING:
             yield "interval", f"its bound is {record.bound:.6g}, and its level and its rows give {right:.6g}"

@@ -110,7 +110,8 @@ def _link_codes(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         sections = {name for node in _ancestors(text) if isinstance(node, nodes.section) for name in node["ids"]}
         parts: list[nodes.Node] = []
         for number, part in enumerate(_CODE.split(text.astext())):
-            page, anchor = places.get(part, ("", "")) if number % 2 else ("", "")
+            whole = part if part in places else part.partition(".")[0]  # U3.2 is told in the section of U3
+            page, anchor = places.get(whole, ("", "")) if number % 2 else ("", "")
             if page in ("", docname if not anchor else "") or anchor in sections:
                 parts.append(nodes.Text(part))
                 continue
@@ -127,7 +128,8 @@ def _ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _is_left_alone(node: nodes.Node) -> bool:
-    return isinstance(node, _UNLINKED) or node.__class__.__name__.startswith(("desc_", "compact_"))
+    name = node.__class__.__name__
+    return isinstance(node, _UNLINKED) or (name.startswith(("desc_", "compact_")) and name != "desc_content")
 
 
 def setup(app: Sphinx) -> None:

@@ -250,7 +250,7 @@ def holdouts(axes: Axes) -> None:
 
 def thresholdout(queries: int) -> float:
     """Return thresholdout's half-width beyond its threshold."""
-    return sparse_vector.above_threshold_alpha(10_000, looks=queries, runs=10, beta=0.05).alpha
+    return sparse_vector.above_threshold_alpha(10_000, looks=queries, runs=10, beta=0.05, one_sided=True).alpha
 
 
 def soft_majority(axes: Axes) -> None:

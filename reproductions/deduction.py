@@ -52,10 +52,9 @@ class _Question:
     @classmethod
     def of(cls, column: int, codes: list[int]) -> "_Question":
         """Return that a column has one of some codes."""
-        name = _NAMES[column]
-        text = f"{name} = {codes[0]}" if len(codes) == 1 else f"{name} IN ({', '.join(map(str, sorted(codes)))})"
+        text = " OR ".join(_write_code(column, code) for code in sorted(codes))
         cells = np.indices(_SIZES).reshape(len(_SIZES), -1)
-        return cls(text, np.isin(cells[column], codes))
+        return cls(text if len(codes) == 1 else f"({text})", np.isin(cells[column], codes))
 
     def join(self, other: "_Question", word: str) -> "_Question":
         """Return both, joined by AND or OR."""
@@ -65,6 +64,12 @@ class _Question:
     def negate(self) -> "_Question":
         """Return the opposite."""
         return _Question(f"NOT ({self.text})", ~self.held)
+
+
+def _write_code(column: int, code: int) -> str:
+    """Return a code as a band of numbers: the least and the largest are open, as 'below 28' and '48 and above' are."""
+    name, last = _NAMES[column], _SIZES[column] - 1
+    return f"{name} <= 0" if code == 0 else f"{name} >= {last}" if code == last else f"{name} = {code}"
 
 
 def draw_questions(number: int, random: Random) -> list[_Question]:
@@ -124,5 +129,5 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
 
 _WORDS = (
     "{name} as the population: {number} different questions of a drill-down in six columns, asked with deduce='first'. "
-    "Missing values are possible as far as the curator knows, so a complement is not deduced from its condition alone."
+    "Columns are NumPy's integers, which have no missing values, and bands of them; a complement follows from its condition."
 )

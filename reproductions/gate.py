@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from holdtrue.accounting.closed_forms import smallest_float
 from holdtrue.bounds.gate_levels import depth_levels, depth_width
 from holdtrue.bounds.transcripts import gate_alpha, gate_level
 from holdtrue.planning.gate_power import POWER, count_wins, find_gain
+from holdtrue.planning.holdout_plan import GatePlan, plan_holdout
 from reproductions.writing import write
 
 __all__ = ["ATTACKS", "FAULTS", "GateRule", "bound_rate", "make_rule", "run"]
@@ -27,12 +28,22 @@ BETA = 0.05
 _SEED = 20261116
 _CASES, _SIZES, _SHARES = (100, 200, 500, 1_200, 5_000), ((20, 3), (100, 5), (500, 20)), (0.05, 0.1, 0.3)
 _POOL = 500
+_WISHES = (  # gain, share of differing cases, looks, yes
+    (0.05, 0.1, 100, 5),
+    (0.1, 0.1, 100, 5),
+    (0.05, 0.05, 100, 5),
+    (0.05, 0.3, 100, 5),
+    (0.02, 0.1, 100, 5),
+    (0.05, 0.1, 20, 3),
+    (0.05, 0.1, 500, 5),
+)
 
 
 def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
-    """Write gate.md and gate_attacks.md; ``share`` of the climbs, for a quick look."""
+    """Write gate.md, gate_cases.md and gate_attacks.md; ``share`` of the climbs, for a quick look."""
     del data
     _write_widths(out / "gate.md")
+    _write_cases(out / "gate_cases.md")
     _write_attacks(out / "gate_attacks.md", runs=max(_POOL, round(10_000 * share)))
 
 
@@ -48,14 +59,28 @@ def _write_widths(path: Path) -> None:
                 first, last = (find_gain(cases, discordant=discordant, level=levels[after]) for after in (0, -1))
                 gains.append(f"{_show(first)} … {_show(last)} ({_show(_today(cases, discordant, looks, yes))})")
             shown = f"±{_show(widths[0])} … ±{_show(widths[1])} (±{_show(today if today < 1 else None)})"
-            rows.append([f"{cases:,}", str(looks), str(yes), shown, *gains])
-    header = ["cases", "looks", "yes", "half-width", *(f"gain, {each:.0%} differ" for each in _SHARES)]
+            bets = [_show(find_gain(cases, discordant=each, level=levels[0], betting=True)) for each in _SHARES]
+            rows.append([f"{cases:,}", str(looks), str(yes), shown, *gains, " / ".join(bets)])
+    header = ["cases", "looks", "yes", "half-width", *(f"gain, {each:.0%} differ" for each in _SHARES), "by betting"]
     words = (
         "Half-width above a threshold of one half, and the smallest true gain over the incumbent that has a yes 80 % of the "
         "time, margin 0, by exact pairs: at the first look … at the last yes. In brackets the rule that counts "
-        "transcripts, at every look, where the differing cases are known. A dash: not even a win in every differing case."
+        "transcripts, at every look, where the differing cases are known. Last, what betting finds at the first look, where "
+        "so many differ. A dash: not even a win in every differing case."
     )
     write(path, title="What a gate finds", words=words, header=header, rows=rows)
+
+
+def _write_cases(path: Path) -> None:
+    """Write how many cases a gain needs: what plan_holdout(gain=, discordant=, looks=, yes=) says."""
+    rows = []
+    for gain, discordant, looks, yes in _WISHES:
+        plan = cast("GatePlan", plan_holdout(gain=gain, discordant=discordant, looks=looks, yes=yes, beta=BETA).gate)
+        found = [f"{number:,}" if number else "–" for number in (plan.cases, plan.cases_last)]
+        rows.append([f"{gain:g}", f"{discordant:.0%}", str(looks), str(yes), *found])
+    header = ["gain", "differ", "looks", "yes", "cases", "for the last yes"]
+    words = "The fewest cases that find a true gain 80 % of the time, margin 0, by exact pairs, as plan_holdout says."
+    write(path, title="How many cases a gate needs", words=words, header=header, rows=rows)
 
 
 def _show(value: float | None) -> str:

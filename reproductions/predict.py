@@ -30,6 +30,7 @@ from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.ensembles.robust_error import RobustError
 from holdtrue.ensembles.stable import fit_stable, output_perturbation, output_strength
+from holdtrue.verbs.evaluating import FIRST_SHARE
 from reproductions import predict_totals
 from reproductions.environments import find_peer, run_command
 from reproductions.writing import write
@@ -177,7 +178,7 @@ def certify(tasks: Iterable[Task], out: Path) -> None:
             true = 1 - _soft(tested, task.truth, epsilon)
             for mu in MUS:
                 level = _find_level(votes, codes, epsilon, mu)
-                bound = None if level is None else largest_mean(float(level), np.log(2 / BETA) / len(codes))
+                bound = None if level is None else largest_mean(float(level), -np.log(BETA * (1 - FIRST_SHARE)) / len(codes))
                 shown = [f"{float(epsilon):g}", f"{mu:g}", f"{true:.4f}"]
                 shown += [_shown(None if level is None else float(level)), _shown(bound)]
                 lines.append([task.name, name, f"{len(codes):,}", *shown])
@@ -221,7 +222,7 @@ def _make_learner(name: str) -> Any:  # noqa: ANN401 - an estimator of scikit-le
 def _find_level(votes: Integers, codes: Integers, epsilon: Fraction, mu: float) -> Fraction | None:
     """Return the smallest level that is certified with probability 0.8."""
     error = RobustError.of(votes, codes, epsilon=epsilon, reach=min(2048, round(16 / mu) + 1))
-    least = (special.ndtri(1 - BETA / 2) + special.ndtri(0.8)) / mu
+    least = (special.ndtri(1 - BETA * FIRST_SHARE) + special.ndtri(0.8)) / mu
     return next((x for x in _LEVELS if error.distance(x) >= least), None)
 
 

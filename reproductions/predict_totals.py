@@ -25,6 +25,7 @@ from holdtrue.ensembles.losses import Features, Loss, huber, logistic
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.robust_error import RobustError
 from holdtrue.ensembles.stable import StableFit, fit_stable, output_perturbation, output_strength
+from holdtrue.verbs.evaluating import FIRST_SHARE
 from reproductions.environments import find_peer, run_command
 from reproductions.writing import write
 
@@ -38,7 +39,7 @@ EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 PREDICTIONS = (1, 10, 100, 1_000, 10_000)
 BETA = 0.05
 BOUGHT = 250
-REPEATS = 5
+REPEATS = 20
 MU = 0.2
 _METHODS = ("votes", "stable once", "stable each", "student", "diffprivlib")
 _RNG = np.random.default_rng(11)  # noqa: TID251 - noise of simulated answers, never of a release
@@ -248,9 +249,9 @@ class _Votes:
         codes = np.asarray(self.trial.held[1], dtype=np.int64)
         held = np.asarray(self.held, dtype=np.int64)
         robust = RobustError.of(held, codes, epsilon=Fraction(epsilon), reach=round(16 / MU))
-        least = (special.ndtri(1 - BETA / 2) + special.ndtri(0.8)) / MU
+        least = (special.ndtri(1 - BETA * FIRST_SHARE) + special.ndtri(0.8)) / MU
         level = next((x for x in _LEVELS if robust.distance(x) >= least), None)
-        return None if level is None else largest_mean(float(level), math.log(2 / BETA) / len(codes))
+        return None if level is None else largest_mean(float(level), -math.log(BETA * (1 - FIRST_SHARE)) / len(codes))
 
     def _find_epsilon(self, mu: float) -> float:
         return float(2 * special.logit(special.ndtr(mu / 2)))
@@ -361,6 +362,8 @@ def _draw(path: Path, curves: dict[str, Found]) -> None:
             ax.set_title(f"{name}, epsilon {epsilon:g}", fontsize=10, loc="left")
             ax.spines[["top", "right"]].set_visible(False)
         axes[-1][column].set_xlabel("predictions")
+    for line in axes:
+        line[0].set_ylabel("mean loss")
     axes[0][0].legend(frameon=False, fontsize=8)
     figure.savefig(path)
     print(f"written to {path}", flush=True)

@@ -8,7 +8,7 @@ import csv
 import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import holdtrue as ht
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.quantiles import price_search, read_grid
-from holdtrue.planning.tables import find_ratio, price_means, price_table
+from holdtrue.planning.tables import find_ratio, price_means
 from holdtrue.verbs import Standing
 from holdtrue.verbs.quantiles import plan_picks, read_task
 from reproductions.environments import find_peer, run_command
@@ -30,7 +30,8 @@ __all__ = ["People", "find_people", "run"]
 Floats = npt.NDArray[np.float64]
 
 _EPSILON, _DELTA = 1.0, 1e-6
-_RELEASES = 25
+_RELEASES = 100
+_PRICE = 2  # questions, the least that a table costs
 _SHARING = (1, 100)  # how many such releases one budget pays for
 _LEVEL = 0.95
 _SEED = 20210619
@@ -95,7 +96,7 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
             print(people.name, sharing, flush=True)
             found: dict[str, Errors] = {"Holdtrue": _release_here(people, releases, sharing)}
             if sharing == 1:
-                found[_PURE] = {"counts": _count_purely(people, releases)}
+                found[_PURE] = _release_here(people, releases, sharing, pure=True)
             found[_PICKED] = {"median": _pick_medians(people, releases, sharing, method="exponential")}
             found[_POINT] = {"median": _pick_medians(people, releases, sharing, method="point")}
             found["OpenDP, distance 2"] = _release_opendp(people, releases, sharing, row=2.0)
@@ -135,8 +136,9 @@ of rows public. Errors are those of {{releases}} releases against the exact numb
 population's half-width is the mean one at 95 %, for all groups at once, of a plan that keeps to the same cap.
 
 - Holdtrue counts in mu-GDP, exactly: a row that moves changes two cells, so all groups together have the noise of
-  sensitivity √2. A release alone still pays for two questions or more, each at the plan's own price; on a pure ledger, by
-  Laplace noise of an L1 sensitivity of 2, it has the same law as diffprivlib's counts. The median is a
+  sensitivity √2. Tables and means pay for two questions each, which spend the whole budget; on a pure ledger, by
+  Laplace noise of an L1 sensitivity of 2, counts have the law of diffprivlib's, and means, whose groups keep their sizes
+  private, less noise than its means. The median is a
   search of up to 2 log2(points) questions, all of which stay answered, and whose interval is the narrowest for its cost
   (U3.2); "exponential" picks two ends by the exponential mechanism, each charged in mu by its bounded range (T2b), and
   answers with the middle between them: a number nearer to the median of the rows, in an interval that is wider. The
@@ -226,43 +228,19 @@ def _make_bank() -> People:
     return People("bank-like, by job", labels, groups, ages, (18.0, 95.0), balances, (-8000.0, 8383.0), 1.0)
 
 
-def _plan_for(people: People, price: Callable[[Plan], int], sharing: int, *, iid: bool) -> Plan:
-    """Return a plan whose budget so many releases spend: of the fewest questions that pay for them."""
-    queries = 2 * sharing
-    while True:
-        plan = ht.plan(rows=people.rows, queries=queries, epsilon=_EPSILON, delta=_DELTA, iid=iid)
-        needed = price(plan) * sharing
-        if needed <= queries:
-            return plan
-        queries = needed
+def _plans(people: People, sharing: int, *, iid: bool = False, pure: bool = False) -> dict[str, Plan]:
+    """Return the plan of each question; on a pure ledger, where a search is no way to find a median, of the others.
 
-
-def _count_purely(people: People, releases: int) -> Floats:
-    """Return the errors of counts that spend all of epsilon alone, on a ledger that counts in pure epsilon."""
-    cells, queries = len(people.labels) + 1, 2
-    while price_table(_plan_purely(people, queries), cells).questions > queries:
-        queries += 1
-    found = []
-    for _ in range(releases):
-        with _open(people, _plan_purely(people, queries)) as curator:
-            told = np.array(curator.table("kind").values)
-        found.append(told[: cells - 1] * people.rows - people.counts)
-    return np.concatenate(found)
-
-
-def _plan_purely(people: People, queries: int) -> Plan:
-    return ht.plan(rows=people.rows, queries=queries, epsilon=_EPSILON, pure=True, cap="privacy")
-
-
-def _plans(people: People, sharing: int, *, iid: bool = False) -> dict[str, Plan]:
-    groups, grid = len(people.labels), read_grid(*people.ends, people.step)
-    prices: dict[str, Callable[[Plan], int]] = {
-        "counts": lambda plan: price_table(plan, groups + 1).questions,
-        "means": lambda plan: price_means(plan, groups, outside=True).questions,
-        "shares": lambda plan: price_means(plan, groups, outside=False).questions,
-        "median": lambda plan: price_search(plan, grid, 1, filtered=False, left=10**6).asks,
-    }
-    return {question: _plan_for(people, price, sharing, iid=iid) for question, price in prices.items()}
+    So many releases spend the whole budget: each at the price of two questions, or a search at its longest.
+    """
+    how: dict[str, Any] = {"pure": True, "cap": "privacy"} if pure else {"delta": _DELTA, "iid": iid}
+    given: dict[str, Any] = {"rows": people.rows, "epsilon": _EPSILON, **how}
+    plans = dict.fromkeys(("counts", "means", "shares"), ht.plan(queries=_PRICE * sharing, **given))
+    if pure:
+        return plans
+    grid = read_grid(*people.ends, people.step)
+    longest = price_search(plans["counts"], grid, 1, filtered=False, left=10**6).asks
+    return plans | {"median": ht.plan(queries=longest * sharing, **given)}
 
 
 def _plan_picks(people: People, sharing: int, *, iid: bool = False, method: str = "exponential") -> Plan:
@@ -301,11 +279,11 @@ def _ask(curator: ht.Curator, people: People, question: str) -> Any:  # noqa: AN
     low, high = people.bounds
     match question:
         case "counts":
-            return curator.table("kind")
+            return curator.table("kind", questions=_PRICE)
         case "means":
-            return curator.mean("amount", low=low, high=high, by="kind")
+            return curator.mean("amount", low=low, high=high, by="kind", questions=_PRICE)
         case "shares":
-            return curator.ask(f"(amount - {low}) / {high - low}", by="kind")
+            return curator.ask(f"(amount - {low}) / {high - low}", by="kind", questions=_PRICE)
         case _:
             return curator.median("value", low=people.ends[0], high=people.ends[1], step=people.step, method="search")
 
@@ -315,11 +293,11 @@ def _open(people: People, plan: Plan) -> ht.Curator:
     return ht.Curator(people.columns, plan=plan, labels={"kind": list(people.labels)}, bounds=bounds)
 
 
-def _release_here(people: People, releases: int, sharing: int) -> Errors:
+def _release_here(people: People, releases: int, sharing: int, *, pure: bool = False) -> Errors:
     low, high = people.bounds
     groups = len(people.labels)
     found: dict[str, list[Floats]] = {}
-    for question, plan in _plans(people, sharing).items():
+    for question, plan in _plans(people, sharing, pure=pure).items():
         for _ in range(releases):
             with _open(people, plan) as curator:
                 values = np.array(_ask(curator, people, question).values)

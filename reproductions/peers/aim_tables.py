@@ -46,12 +46,16 @@ def release(codes: np.ndarray, plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(rows: str, plan: str, out: str) -> None:
-    """Release as often as the plan says."""
+    """Release as often as the plan says, and write after each; begin none after its seconds."""
     warnings.simplefilter("ignore")
     with np.load(rows) as held:
         codes = held["codes"].astype(np.int64)
     wanted = json.loads(Path(plan).read_text(encoding="utf-8"))
-    Path(out).write_text(json.dumps([release(codes, wanted) for _ in range(wanted["releases"])]), encoding="utf-8")
+    found: list[dict[str, Any]] = []
+    began = time.perf_counter()
+    while len(found) < wanted["releases"] and (not found or time.perf_counter() - began < wanted["seconds"]):
+        found.append(release(codes, wanted))
+        Path(out).write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,11 +24,11 @@ from threadpoolctl import threadpool_limits
 from holdtrue.accounting.filters import GaussianFilter, largest_cap
 from holdtrue.bounds.accuracy import largest_mean
 from holdtrue.ensembles import train
+from holdtrue.ensembles.certificates import RobustError
 from holdtrue.ensembles.losses import Features, logistic
 from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import SoftMajority
-from holdtrue.ensembles.robust_error import RobustError
 from holdtrue.ensembles.stable import fit_stable, output_perturbation, output_strength
 from holdtrue.verbs.evaluating import FIRST_SHARE
 from reproductions import predict_totals

@@ -21,9 +21,9 @@ from scipy import special
 from holdtrue.accounting.filters import GaussianFilter, largest_cap
 from holdtrue.bounds.accuracy import largest_mean
 from holdtrue.ensembles import train
+from holdtrue.ensembles.certificates import RobustError
 from holdtrue.ensembles.losses import Features, Loss, huber, logistic
 from holdtrue.ensembles.parts import PartRule
-from holdtrue.ensembles.robust_error import RobustError
 from holdtrue.ensembles.stable import StableFit, fit_stable, output_perturbation, output_strength
 from holdtrue.verbs.evaluating import FIRST_SHARE
 from reproductions.environments import find_peer, run_command

@@ -15,7 +15,7 @@ from holdtrue.curator import Curator
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.planning.asking import open_plan
-from holdtrue.queries.row_keys import hash_keys
+from holdtrue.queries.features import hash_keys
 from holdtrue.verbs.predicting import rule_of
 from holdtrue.verbs.training import ModelFacts
 

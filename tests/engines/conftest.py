@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines.arrays import open_table
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.duckdb_engine import DuckDBSettings, open_files, open_relation
+from holdtrue.queries.cards import Declared
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 PEER = duckdb.connect()

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from engines.conftest import open_engine_of_spark
 from engines.test_units import BOUNDS, ROWS, ask_all, expect, make_many, make_table, open_registry, open_rows_with
 from holdtrue.command import application
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.units import open_units
+from holdtrue.queries.cards import Declared
 
 
 def _open(session, table, parts):

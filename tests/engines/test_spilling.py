@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 from holdtrue.engines import duckdb_engine, open_engine
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.duckdb_engine import DuckDBSettings, SpillFolder, open_relation
 from holdtrue.errors import RequestError
+from holdtrue.queries.cards import Declared
 
 SMALL = 64 << 20
 MANY = "SELECT hash(range) AS a, hash(range + 1) AS b, hash(range + 2) AS c FROM range(3000000)"
@@ -21,7 +21,7 @@ CHILD = f"""
 import sys, time
 from pathlib import Path
 import duckdb
-from holdtrue.engines.card_declaration import Declared
+from holdtrue.queries.cards import Declared
 from holdtrue.engines.duckdb_engine import DuckDBSettings, open_relation
 engine = open_relation(
     duckdb.connect().sql({MANY!r}), declared=Declared(types=dict.fromkeys("abc", "real")),

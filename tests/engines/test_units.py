@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines.arrays import open_table
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.duckdb_engine import open_files, open_relation
 from holdtrue.engines.units import open_units
 from holdtrue.errors import InsufficientSamples, RequestError
 from holdtrue.queries import parse
+from holdtrue.queries.cards import Declared
 
 BITS = 20
 INF = math.inf

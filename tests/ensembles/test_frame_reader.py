@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import holdtrue as ht
-from holdtrue.ensembles.frame_reader import FrameReader, reads_frames
+from holdtrue.ensembles.own_estimators import FrameReader, reads_frames
 
 ROWS, JOBS = 4_000, ["nurse", "doctor", "clerk's aide"]
 OPEN = {"queries": 30, "epsilon": 8, "delta": 1e-6, "reserve": 0.9, "cap": "privacy", "iid": True}

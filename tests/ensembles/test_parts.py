@@ -19,7 +19,7 @@ from holdtrue.ensembles.parts import (
     shares_of,
     targets_of,
 )
-from holdtrue.queries.row_keys import hash_keys
+from holdtrue.queries.features import hash_keys
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (7, 7), (20, 3), (23, 5), (64, 8)])

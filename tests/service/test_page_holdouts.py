@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from holdtrue.demo.climbing import climb, make_exam
+from holdtrue.demo.attack import climb, make_exam
 from holdtrue.service.page.holdout_views import list_looks
 from holdtrue.service.page.holdouts import _read_comparison
 from holdtrue.service.page.uploads import Upload, UploadedForm, read_choice, read_result_file, read_values

@@ -10,7 +10,7 @@ import holdtrue as ht
 from holdtrue.bounds.prediction import member_error, member_excess, soft_majority_error
 from holdtrue.curator import Curator
 from holdtrue.ensembles.certificates import ClassTerms
-from holdtrue.ensembles.picks import ExactMinimiser
+from holdtrue.ensembles.own_estimators import ExactMinimiser
 from holdtrue.ensembles.responding import Agnostic, NoisyMax, SoftMajority
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.hypotheses import Union

@@ -15,8 +15,8 @@ from holdtrue.auditing import audit_privacy
 from holdtrue.bounds.accuracy import largest_mean
 from holdtrue.bounds.transfer import gaussian_shift, level_pairs, meet_ends, transfer_ends
 from holdtrue.curator import Curator
+from holdtrue.ensembles.certificates import RobustError
 from holdtrue.ensembles.parts import PartRule
-from holdtrue.ensembles.robust_error import RobustError
 from holdtrue.errors import InvalidParameter, PreconditionError
 from holdtrue.events import DiscreteLaplace
 from holdtrue.exact import STITCH, UNIT
@@ -205,7 +205,7 @@ def test_rows_that_are_held_out_train_no_member_and_stay_with_the_model(tmp_path
 
 
 def _hash(ids):
-    from holdtrue.queries.row_keys import hash_keys
+    from holdtrue.queries.features import hash_keys
 
     return hash_keys(ids, rows=len(ids))
 

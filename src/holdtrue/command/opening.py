@@ -238,7 +238,7 @@ def _say_declared(column: "Column") -> str:
 
 def read_card(path: Path) -> dict[str, Any]:
     """Return what a card file declares: types by column, bounds as pairs, labels as lists."""
-    from holdtrue.engines.card_declaration import read_toml
+    from holdtrue.queries.cards import read_toml
 
     document = read_toml(path)
     unknown = sorted(set(document) - set(_TABLES))

@@ -120,7 +120,7 @@ def show_model(console: "Console", curator: "Curator", population: "FinitePopula
 
 def show_holdout(console: "Console") -> None:
     """Let an agent climb a plain holdout and stand before a gate."""
-    from holdtrue.demo.climbing import CASES, LOOKS, climb
+    from holdtrue.demo.attack import CASES, LOOKS, climb
 
     words = (
         f"An agent changes its answers to {CASES} coin flips at random, {LOOKS} times, and keeps what scored better. "

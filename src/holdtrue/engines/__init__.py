@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from holdtrue.engines.base import Engine
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.card_declaration import Declared, own_names
 from holdtrue.engines.files import Header, check_header
 from holdtrue.engines.spark import SparkRows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Declared, own_names
 
 __all__ = ["Engine", "Header", "Progress", "SparkRows", "open_as", "open_engine"]
 

@@ -8,11 +8,10 @@ import numpy.typing as npt
 
 from holdtrue.engines.base import CHUNK, LocalEngine, add_exactly
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.errors import RequestError
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Declared
 from holdtrue.queries.columns import find_complete, read_table
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.syntax_tree import COMPARE, Boolean, Field, Number, Query, ValueComparison, columns

@@ -26,7 +26,6 @@ import numpy.typing as npt
 from holdtrue.codec import encode
 from holdtrue.engines.base import CHUNK, FAILED, LocalEngine
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.files import (
     Files,
     FileState,
@@ -44,7 +43,7 @@ from holdtrue.errors import ReleaseError, RequestError
 from holdtrue.exact import count
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Declared
 from holdtrue.queries.columns import check_names, flags_of, open_masked, read_stored, type_of_arrow
 from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import duckdb_condition as emit_condition

@@ -15,9 +15,8 @@ from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
 from holdtrue.engines.base import FAILED, StreamedEngine
 from holdtrue.engines.bitmaps import Progress
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.errors import InvalidParameter, MissingExtra, ReleaseError, RequestError
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Declared
 from holdtrue.queries.columns import check_names, choose_type, open_masked, read_stored, type_of_decimal
 from holdtrue.queries.emitters import Postgres, emit_postgres
 from holdtrue.queries.evaluator import Values

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.ensembles.own_estimators import ExactMinimiser, PickMembers
 from holdtrue.ensembles.parts import FEATURE_LIMIT, Label
-from holdtrue.ensembles.picks import ExactMinimiser, PickMembers
 from holdtrue.errors import InvalidParameter, PreconditionError
 from holdtrue.exact import describe_array, rational
 from holdtrue.kernels import Floats, Integers

@@ -23,7 +23,7 @@ from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, describe_array, rational
 from holdtrue.kernels import Floats, Integers
-from holdtrue.queries.row_keys import hash_bytes
+from holdtrue.queries.features import hash_bytes
 
 __all__ = [
     "FEATURE_LIMIT",

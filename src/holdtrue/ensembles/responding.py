@@ -26,8 +26,7 @@ from holdtrue.bounds.agnostic_prediction import Limit, ResponseTable, response_t
 from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, count, integers, nonnegative, positive, rational
-from holdtrue.mechanisms.additive import Gaussian, Laplace
-from holdtrue.mechanisms.base import Array, Mechanism
+from holdtrue.mechanisms.base import Array, Gaussian, Laplace, Mechanism
 from holdtrue.mechanisms.choosing import Exponential
 from holdtrue.noise.samplers import LARGEST_SCALE, bernoulli, discrete_laplace, rounded_gaussian, uniform_below
 

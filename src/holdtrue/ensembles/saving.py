@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.ensembles.members import Block, Domain, Ensemble, LinearMembers, Members, Tree, TreeMembers, kind_of
+from holdtrue.ensembles.own_estimators import ExactMinimiser, FiniteClass, Pick, PickMembers
 from holdtrue.ensembles.parts import labels_of, outputs_of
-from holdtrue.ensembles.picks import ExactMinimiser, FiniteClass, Pick, PickMembers
 from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InvalidParameter, PreconditionError, RequestError
 from holdtrue.kernels.predictors import Forest, WeightTable

@@ -25,6 +25,7 @@ from holdtrue.ensembles.members import (
     stack_trees,
     width_of,
 )
+from holdtrue.ensembles.own_estimators import PickMembers
 from holdtrue.ensembles.parts import (
     Label,
     codes_of,
@@ -33,11 +34,10 @@ from holdtrue.ensembles.parts import (
     shares_of,
     targets_of,
 )
-from holdtrue.ensembles.picks import PickMembers
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 from holdtrue.kernels import Floats, Integers, load_kernels
-from holdtrue.queries.row_keys import hash_keys
+from holdtrue.queries.features import hash_keys
 from holdtrue.silence import silence
 
 __all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train", "train_by"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import RefusedError
-from holdtrue.guards.promotion import name_candidate, promote
+from holdtrue.guards import name_candidate, promote
 
 if TYPE_CHECKING:
     from holdtrue.exact import Number

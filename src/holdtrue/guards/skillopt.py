@@ -5,7 +5,7 @@ from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from holdtrue.guards.promotion import name_candidate, promote
+from holdtrue.guards import name_candidate, promote
 
 if TYPE_CHECKING:
     from holdtrue.exact import Number

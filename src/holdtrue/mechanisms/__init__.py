@@ -4,7 +4,7 @@ Each has an ``event`` (what a ledger is charged with), ``release`` (whole number
 privacy: ``delta(epsilon)``, ``epsilon(delta)``, ``tv``, ``rho``, ``mu``.
 """
 
-from holdtrue.mechanisms.additive import Gaussian, Laplace
+from holdtrue.mechanisms.base import Gaussian, Laplace
 from holdtrue.mechanisms.choosing import Exponential, PermuteAndFlip
 from holdtrue.mechanisms.thresholding import AboveThreshold
 

@@ -1,21 +1,27 @@
 """The card: what is public about the data. Names, types, bounds and labels of the columns, and how many rows there are.
 
 A query is checked against the card and against nothing else, so whatever the check says is public. Bounds are what the
-custodian declares; no promise of the query language rests on their being true of the rows.
+custodian declares; no promise of the query language rests on their being true of the rows. What is declared is checked
+before a card is made of it.
 """
 
 import difflib
 import math
+import os
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from holdtrue.errors import InvalidParameter, UnknownColumn
+from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
 from holdtrue.exact import count, rational, read_list
 
-__all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type", "UnitTable"]
+__all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Declared", "Label", "Type", "UnitTable", "own_names", "read_toml"]
 
 Type: TypeAlias = Literal["boolean", "integer", "real", "text", "date", "timestamp"]
 Label: TypeAlias = bool | int | float | str
@@ -179,3 +185,70 @@ def _suggest_names(name: str, names: list[str]) -> str:
         return f"there is no column {name!r}; did you mean {lowered[near[0]]!r}?"
     shown = ", ".join(repr(known) for known in names[:20]) + (", …" if len(names) > 20 else "")  # noqa: PLR2004 - a line of names
     return f"there is no column {name!r}; the card has {shown or 'no columns'}"
+
+
+def read_toml(path: "str | os.PathLike[str]") -> dict[str, Any]:
+    """Return what a custodian wrote in a TOML file; RequestError says what is wrong with the file."""
+    try:
+        with Path(path).open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        reason = f"not TOML: {error}"
+    message = f"{os.fspath(path)}: {reason}"
+    raise RequestError(message)
+
+
+def own_names(names: Iterable[str], table: str, tables: Collection[str]) -> dict[str, str]:
+    """Return which of the names are of columns of one table, without its own name before them: visits.cost is cost."""
+    found: dict[str, str] = {}
+    for name in names:
+        owner, dot, own = str(name).partition(".")
+        named = bool(dot) and owner in tables
+        if (owner if named else "") == table:
+            found[name] = own if named else name
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Types, bounds and labels by column; any of them may be left out."""
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for parameter in ("types", "bounds", "labels"):
+            if not isinstance(getattr(self, parameter), Mapping):
+                raise InvalidParameter(parameter, getattr(self, parameter), "a mapping by column")
+        for kind in self.types.values():
+            if kind not in get_args(Type):
+                raise InvalidParameter("types", kind, f"one of {', '.join(get_args(Type))} for each column")
+
+    def select(self, table: str, tables: Collection[str]) -> "Declared":
+        """Return what is declared about the columns of one table; those of no table are of the table without a name."""
+        picked: list[dict[str, Any]] = [
+            {own: held[name] for name, own in own_names(held, table, tables).items()}
+            for held in (self.types, self.bounds, self.labels)
+        ]
+        return Declared(*picked)
+
+    def make_card(self, named: Sequence[tuple[str, str]], *, rows: int, complete: Collection[str] = ()) -> Card:
+        """Return the card of columns with these names and types; refuse a declaration about a column that does not exist.
+
+        ``complete`` are the columns whose type has no missing values.
+        """
+        known = {name for name, _ in named}
+        for parameter in ("bounds", "labels"):
+            unknown = next((name for name in getattr(self, parameter) if name not in known), None)
+            if unknown is not None:
+                message = f"{parameter} names the column {unknown!r}, which the data do not have"
+                raise UnknownColumn(message)
+        return Card(tuple(self._make_column(name, kind, nullable=name not in complete) for name, kind in named), rows)
+
+    def _make_column(self, name: str, kind: str, *, nullable: bool) -> Column:
+        labels = tuple(self.labels[name]) if name in self.labels else None
+        bounds = self.bounds.get(name)
+        return Column(name, kind, bounds=bounds, labels=labels, nullable=nullable)  # type: ignore[arg-type]  # Column checks it

@@ -1,9 +1,11 @@
-"""What learners read of a row: numbers of columns, answers to yes-or-no questions, and labels by their place in a list.
+"""What learners read of a row: numbers of columns, answers to yes-or-no questions, labels by their place in a list, keys.
 
 Every feature is total: a missing number is NaN, a question about a missing value is no, a label that is not in its public
-list is -1. So no row can make a pass over the rows fail.
+list is -1. So no row can make a pass over the rows fail. Hashes of public keys decide which part of an ensemble a row
+belongs to.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -12,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
+from holdtrue.exact import describe_array
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of, read_table
 from holdtrue.queries.evaluator import Values, compute, satisfies
 from holdtrue.queries.parser import parse
-from holdtrue.queries.row_keys import hash_keys
 from holdtrue.queries.sql_words import quote_text, spell_name
 from holdtrue.queries.syntax_tree import Boolean, Query
 
@@ -29,6 +31,8 @@ __all__ = [
     "columns_of",
     "default_features",
     "expand_labels",
+    "hash_bytes",
+    "hash_keys",
     "parse_feature",
     "parse_labelled",
     "read_features",
@@ -211,3 +215,26 @@ def read_matrix(rows: Any, features: Sequence[Feature], types: Mapping[str, str]
     values = {name: cells for name, (_, cells) in table.items()}
     known = [Numbers(item.name) if isinstance(item, UnitFeature) else item for item in features]
     return np.column_stack([array.astype(np.float64) for array in read_features(known, values, rows=size)])
+
+
+_PERSON: Final = b"holdtrue parts"
+
+
+def hash_keys(keys: object, *, rows: int) -> npt.NDArray[np.int64]:
+    """Return a whole number of 63 bits for each row: the hash of its key, which is public.
+
+    Law: a fixed function of one key alone, the same for 7 and "7"; equal keys have equal hashes, so that all rows of one
+    person are in one part. Needs: keys that are public, and that stay when a row is replaced. Failure: InvalidParameter
+    unless there is one whole number or one string for every row.
+    """
+    array = np.asarray(keys)
+    if array.shape != (rows,) or array.dtype.kind not in "iuU":
+        raise InvalidParameter("keys", describe_array(array), f"{rows} public whole numbers or strings, one per row")
+    distinct, places = np.unique(array, return_inverse=True)
+    hashed = np.array([hash_bytes(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
+    return hashed[places] if rows else np.zeros(0, dtype=np.int64)
+
+
+def hash_bytes(content: bytes) -> int:
+    """Return the 63-bit number that decides which part something belongs to."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=_PERSON).digest(), "little") >> 1

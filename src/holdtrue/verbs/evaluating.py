@@ -18,10 +18,10 @@ from holdtrue.accounting.closed_forms import upper_quantile
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, grid, laplace_maximum, largest_mean
 from holdtrue.bounds.transfer import meet_ends, transfer_ends
 from holdtrue.codec import digest_of
+from holdtrue.ensembles.certificates import RobustError
 from holdtrue.ensembles.members import OtherMembers
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import SoftMajority
-from holdtrue.ensembles.robust_error import RobustError
 from holdtrue.errors import InvalidParameter, PreconditionError
 from holdtrue.events import GaussianNoise, Repeated
 from holdtrue.exact import ROUNDING, Number, probability, read_list, round_up

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from holdtrue.codec import digest_of
 from holdtrue.ensembles.certificates import ClassTerms, ErrorBound
-from holdtrue.ensembles.frame_reader import FrameReader, reads_frames
 from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.own_estimators import ExactMinimiser, FrameReader, reads_frames
 from holdtrue.ensembles.parts import PartRule
-from holdtrue.ensembles.picks import ExactMinimiser
 from holdtrue.ensembles.training import Recipe, make_recipe
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter, NotCertified, PreconditionError

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdtrue.engines.card_declaration import read_toml
 from holdtrue.errors import InvalidParameter, MissingExtra, RefusedError, RequestError
+from holdtrue.queries.cards import read_toml
 from holdtrue.silence import silence
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import numpy as np
 from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.engines.base import FAILED, Engine
 from holdtrue.engines.bitmaps import Progress
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.engines.spark import SparkRows, check_access
 from holdtrue.engines.spark.frames import (
@@ -47,7 +46,7 @@ from holdtrue.ensembles.training import Recipe, gather_members
 from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Floats, Integers
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Declared
 from holdtrue.queries.columns import open_masked
 from holdtrue.queries.emitters import emit_spark
 from holdtrue.queries.features import Feature

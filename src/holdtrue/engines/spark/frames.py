@@ -13,11 +13,10 @@ from urllib.parse import unquote
 
 from holdtrue.engines.base import FAILED
 from holdtrue.engines.bitmaps import Progress
-from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.spark import SparkRows
 from holdtrue.engines.spark.tasks import POSITION, list_versions
 from holdtrue.errors import HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Declared
 from holdtrue.queries.columns import check_names, choose_type, type_of_decimal
 from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import Spark

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from holdtrue.demo.climbing import Exam, make_exam
+from holdtrue.demo.attack import Exam, make_exam
 from holdtrue.demo.population import describe_dataset, survey, write_rows
 from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.service import create

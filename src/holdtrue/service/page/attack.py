@@ -10,8 +10,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from holdtrue.demo.attack import FEATURES, ROUNDS, ROWS, Step, attack, plan_attack
-from holdtrue.demo.climbing import CASES, LOOKS, YES, ClimbStep, climb
+from holdtrue.demo.attack import CASES, FEATURES, LOOKS, ROUNDS, ROWS, YES, ClimbStep, Step, attack, climb, plan_attack
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.page.access import PageRoute, Visitor
 from holdtrue.service.page.rendering import asked_by_htmx, form_id, show_page

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from holdtrue.errors import IntegrityError, RefusedError, RequestError
-from holdtrue.holdouts.named_submissions import Kept, Names
 from holdtrue.holdouts.result_files import read_results
+from holdtrue.holdouts.submissions import Kept, Names
 
 CANARY = "canary-4711"
 

@@ -26,8 +26,8 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.holdouts import Holdout, Score, Verdict
-    from holdtrue.holdouts.named_submissions import Kept, Names
     from holdtrue.holdouts.result_files import ResultChoice, Results
+    from holdtrue.holdouts.submissions import Kept, Names
     from holdtrue.holdouts.terms import Facts
     from holdtrue.planning.plans import Plan
     from holdtrue.records import Interval
@@ -511,7 +511,7 @@ def _check_known(where: str, results: "Results") -> None:
 
 def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:
     from holdtrue.holdouts.every_eval_ever import write_aggregate
-    from holdtrue.holdouts.named_submissions import Kept, Names
+    from holdtrue.holdouts.submissions import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)
     before = _find_other(held, made, names)

@@ -12,10 +12,10 @@ _PROGRAMS = ("/v1/", "/v2/", "/static/")
 
 def mount_page(app: "FastAPI") -> None:
     """Add the page to an application: under "/", its forms under "/page/", its files under "/static/"."""
-    from holdtrue.service.page import access, asking, attack, documents, holdouts, home, models, planner, summaries
+    from holdtrue.service.page import access, asking, attack, holdouts, home, models, planner, summaries
     from holdtrue.service.page.rendering import send_file
 
-    for part in (home, asking, summaries, models, holdouts, planner, attack, documents, access):
+    for part in (home, asking, summaries, models, holdouts, planner, attack, access):
         app.include_router(part.router)
     app.add_api_route("/static/{version}/{name:path}", send_file, include_in_schema=False, response_model=None)
     app.add_exception_handler(404, _answer_missing)

@@ -144,7 +144,7 @@ async def show_steps(request: Request, _: Visitor, name: str) -> Response:
 async def run_audit(request: Request, _: Visitor) -> Response:
     """Audit a mechanism that keeps its promise and one that does not. They hold nobody's rows."""
     from holdtrue.auditing import audit_privacy
-    from holdtrue.demo.chapters import run_audits
+    from holdtrue.demo import run_audits
 
     if not isinstance(getattr(request.app.state, "audits", None), CapacityLimiter):
         request.app.state.audits = CapacityLimiter(1)  # one at a time, as the attacks

@@ -28,7 +28,7 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (321, 240),
+    "modules": (320, 240),
     "lines of code": (55_460, 29_500),
     "longest import chain": (20, 20),
     "layers": (13, 15),

@@ -413,7 +413,7 @@ def test_differences_and_ratios_follow_from_the_ends():
     ],
 )
 def test_a_denominator_that_touches_zero_gives_an_open_end(first, second, ends):
-    from holdtrue.records import _divide_ends
+    from holdtrue.records.means import _divide_ends
 
     found = _divide_ends(first, second)
     assert (
@@ -445,7 +445,7 @@ AWKWARD = (
 
 
 def test_u2_4_differences_and_quotients_are_rounded_outward_and_exact_where_they_can_be():
-    from holdtrue.records import _divide_ends, _subtract_ends
+    from holdtrue.records.means import _divide_ends, _subtract_ends
 
     random = np.random.default_rng(5)
     pool = [*AWKWARD, *random.lognormal(0, 30, 40).tolist()]

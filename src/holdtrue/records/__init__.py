@@ -1,0 +1,80 @@
+"""What crosses a boundary: responses, with the interval and the certificate that come with them.
+
+Records are frozen, hold public numbers only, and read back as they were written: with :mod:`holdtrue.codec`,
+``decode(encode(record), Response)`` is the record.
+"""
+
+from typing import TypeAlias
+
+from holdtrue.records.answers import (
+    Answer,
+    Certificate,
+    FactTable,
+    Interval,
+    PlannedQuestions,
+    Prediction,
+    Tagged,
+    explain_width,
+    mark_repeat,
+)
+from holdtrue.records.choices import Choice, Deduction, WatchAnswer, WatchRun
+from holdtrue.records.marginals import Marginals, Synthetic, Workload
+from holdtrue.records.means import MOST_PEOPLE, Contrast, Estimates, Means, Statistic
+from holdtrue.records.models import Evaluation, FittedModel, Hypothesis
+from holdtrue.records.quantiles import Quantiles
+from holdtrue.records.showing import Listed, Listing, html_table, import_frames, make_frame, text_table
+from holdtrue.records.tables import Table, Unions, count_boxes
+
+__all__ = [
+    "MOST_PEOPLE",
+    "Answer",
+    "Certificate",
+    "Choice",
+    "Contrast",
+    "Deduction",
+    "Estimates",
+    "Evaluation",
+    "FactTable",
+    "FittedModel",
+    "Hypothesis",
+    "Interval",
+    "Listed",
+    "Listing",
+    "Marginals",
+    "Means",
+    "PlannedQuestions",
+    "Prediction",
+    "Quantiles",
+    "Response",
+    "Statistic",
+    "Synthetic",
+    "Table",
+    "Tagged",
+    "Unions",
+    "WatchAnswer",
+    "WatchRun",
+    "Workload",
+    "count_boxes",
+    "explain_width",
+    "html_table",
+    "import_frames",
+    "make_frame",
+    "mark_repeat",
+    "text_table",
+]
+
+Response: TypeAlias = (
+    Answer
+    | Choice
+    | Hypothesis
+    | Prediction
+    | Table
+    | Workload
+    | Means
+    | Quantiles
+    | Statistic
+    | WatchAnswer
+    | WatchRun
+    | Evaluation
+    | FittedModel
+)

@@ -32,22 +32,12 @@ from holdtrue.accounting.closed_forms import (
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import UNIT, round_down, round_up, units_down, units_up
 
-__all__ = [
-    "MOST_DRAWS",
-    "Currency",
-    "Purse",
-    "concentrated_mixture",
-    "counted_mixture",
-    "largest_mu",
-    "most_draws",
-    "purse_delta",
-    "purse_of",
-]
+__all__ = ["Currency", "Purse", "concentrated_mixture", "counted_mixture", "largest_mu", "most_draws", "purse_of"]
 
 Currency: TypeAlias = Literal["mu", "rho", "draws"]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-MOST_DRAWS = 9_000
+_MOST_DRAWS = 9_000
 _DRAW = UNIT.denominator
 _CELLS = 400
 _REACH = 12.0  # of the normal law; what is beyond is added, 4e-33
@@ -98,11 +88,11 @@ class Purse(Struct, frozen=True, forbid_unknown_fields=True):
 
     def delta(self, mu: float, epsilon: float) -> float:
         """Return delta at epsilon of a transcript whose questions spend mu squared at most, and others this purse."""
-        return purse_delta(self, mu, epsilon)
+        return _purse_delta(self, mu, epsilon)
 
     def find_epsilon(self, mu: float, delta: float) -> float:
         """Return an epsilon at which both purses together are (epsilon, delta)-DP."""
-        return smallest_epsilon(lambda at: purse_delta(self, mu, at), delta)
+        return smallest_epsilon(lambda at: _purse_delta(self, mu, at), delta)
 
     def __str__(self) -> str:
         return f"{self.predictions:,} predictions of epsilon {float(self.epsilon):g}"
@@ -116,7 +106,7 @@ def purse_of(currency: Currency, *, predictions: int, epsilon: Fraction) -> Purs
     each = round_up(epsilon)
     epsilon = Fraction(each)  # so that the float of a decimal is no more than what was opened
     if currency == "draws":
-        if predictions > MOST_DRAWS or _steps_of(each, predictions) is None:
+        if predictions > _MOST_DRAWS or _steps_of(each, predictions) is None:
             told = "give fewer predictions, or currency='rho': this many draws are too many to be counted one by one"
             raise InvalidParameter.saying("reserve", told)
         return Purse("draws", predictions * _DRAW, predictions, epsilon)
@@ -124,7 +114,7 @@ def purse_of(currency: Currency, *, predictions: int, epsilon: Fraction) -> Purs
     return Purse(currency, predictions * max(1, units_up(exact)), predictions, epsilon)
 
 
-def purse_delta(purse: Purse, mu: float, epsilon: float) -> float:
+def _purse_delta(purse: Purse, mu: float, epsilon: float) -> float:
     """Return an upper bound of E[D(epsilon - L)], L ~ N(mu^2/2, mu^2): delta of both purses together (V3.1).
 
     Exact where one of them is empty: A7 without the second purse, the curve of the second one alone without questions.
@@ -266,17 +256,17 @@ def most_draws(currency: Currency, *, each: Fraction, mu: float, epsilon: float,
     """Return how many draws of bounded range ``each`` a purse may pay for beside mu, under (epsilon, delta)."""
     privacy = round_up(each)
     if currency == "draws":
-        for number, found in enumerate(_follow_draws(privacy, MOST_DRAWS, highest=epsilon + 4, steps=_GRID)):
+        for number, found in enumerate(_follow_draws(privacy, _MOST_DRAWS, highest=epsilon + 4, steps=_GRID)):
             if _mix_with_normal(*found, mu, epsilon) > delta:
                 return number
-        return MOST_DRAWS
+        return _MOST_DRAWS
     one = purse_of(currency, predictions=1, epsilon=each).cap_units
 
     def fits(log_cap: float) -> bool:
         units = units_down(Fraction(math.exp(log_cap)))
-        return not units or purse_delta(Purse(currency, units, 1, each), mu, epsilon) <= delta
+        return not units or _purse_delta(Purse(currency, units, 1, each), mu, epsilon) <= delta
 
-    if not fits(-60.0) or purse_delta(Purse(currency, one, 1, each), mu, epsilon) > delta:
+    if not fits(-60.0) or _purse_delta(Purse(currency, one, 1, each), mu, epsilon) > delta:
         return 0
     return units_down(Fraction(math.exp(largest_float(fits, -60.0, 10.0, steps=60)))) // one
 
@@ -285,9 +275,9 @@ def most_draws(currency: Currency, *, each: Fraction, mu: float, epsilon: float,
 def _largest_mu(currency: Currency, cap_units: int, each: Fraction, privacy: tuple[float, float]) -> float:
     purse = Purse(currency, cap_units, 1, each)
     epsilon, delta = privacy
-    if purse_delta(purse, math.exp(-60.0), epsilon) > delta:
+    if _purse_delta(purse, math.exp(-60.0), epsilon) > delta:
         return 0.0
-    return math.exp(largest_float(lambda at: purse_delta(purse, math.exp(at), epsilon) <= delta, -60.0, _LOG_MU, steps=60))
+    return math.exp(largest_float(lambda at: _purse_delta(purse, math.exp(at), epsilon) <= delta, -60.0, _LOG_MU, steps=60))
 
 
 def largest_mu(purse: Purse, *, epsilon: float, delta: float) -> float:

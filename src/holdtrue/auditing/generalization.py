@@ -21,16 +21,7 @@ from holdtrue.exact import Number, count, probability, truth
 from holdtrue.mechanisms.choosing import Exponential
 from holdtrue.records import Interval
 
-__all__ = [
-    "ANALYSTS",
-    "Analyst",
-    "Coverage",
-    "RecordedCurator",
-    "audit_generalization",
-    "monitor_runs",
-    "name_worst",
-    "pick_worst",
-]
+__all__ = ["ANALYSTS", "Analyst", "Coverage", "RecordedCurator", "audit_generalization", "pick_worst"]
 
 _EVEN = 0.5
 _SCREENED = 1.15  # deviations: one column in four that knows nothing passes, as in Freedman's example
@@ -185,13 +176,13 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     told = [first, *(_record_run(factory, asking, population, bits) for _ in range(number - 1))]
     found = _count_misses(told, name, claimed, alpha)
     return (
-        replace(found, notes=(*found.notes, *monitor_runs(told, rows=_count_rows(population))))
+        replace(found, notes=(*found.notes, *_monitor_runs(told, rows=_count_rows(population))))
         if truth("monitor", monitor)
         else found
     )
 
 
-def name_worst(run: Sequence[Exchange]) -> Exchange:
+def _name_worst(run: Sequence[Exchange]) -> Exchange:
     """Return the exchange of a transcript whose answer is farthest from the population: the monitor of a transcript (D1).
 
     It sees answers and the population only, so what it names is as private as the answers are.
@@ -213,9 +204,9 @@ def _count_rows(population: Population) -> int:
     return rows if isinstance(rows, int) else _MONITORED_ROWS
 
 
-def monitor_runs(told: Sequence[Sequence[Exchange]], *, rows: int) -> tuple[tuple[str, str], ...]:
+def _monitor_runs(told: Sequence[Sequence[Exchange]], *, rows: int) -> tuple[tuple[str, str], ...]:
     """Return in words what both monitors found in transcripts whose population is known."""
-    named = [name_worst(run) for run in told]
+    named = [_name_worst(run) for run in told]
     gaps = [abs(each.value - each.truth) for each in named]
     picked = named[pick_worst(gaps, rows=rows)]
     mean = sum(gaps) / len(gaps)

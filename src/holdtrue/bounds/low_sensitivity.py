@@ -5,13 +5,7 @@ import math
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import ROUNDING
 
-__all__ = [
-    "correlation_in_box",
-    "gini_in_box",
-    "low_sensitivity_gap",
-    "low_sensitivity_interval",
-    "r_squared_in_box",
-]
+__all__ = ["correlation_in_box", "gini_in_box", "low_sensitivity_gap", "low_sensitivity_interval", "r_squared_in_box"]
 
 _LARGEST_EPSILON = 700.0
 _CLOSE = 2.0**-44

@@ -17,17 +17,7 @@ from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.evaluator import Values, compute, satisfies
 from holdtrue.queries.syntax_tree import Aggregate, columns, make_aggregate
 
-__all__ = [
-    "UnitTotal",
-    "columns_of",
-    "find_least_place",
-    "make_column",
-    "scale_of",
-    "scale_sums",
-    "start_of",
-    "start_total",
-    "where_valid",
-]
+__all__ = ["columns_of", "find_least_place", "make_column", "scale_sums", "start_of", "start_total", "where_valid"]
 
 _SUM_BITS = 32
 
@@ -110,7 +100,7 @@ class _Summed:
 
     def __init__(self, aggregate: Aggregate, units: int) -> None:
         self._aggregate = aggregate
-        self._scale = scale_of(aggregate)
+        self._scale = _scale_of(aggregate)
         self._sums = np.zeros(units, dtype=np.int64)
 
     def add(self, owners: npt.NDArray[np.int32], cells: Mapping[str, Values]) -> None:
@@ -128,7 +118,7 @@ class _Summed:
         return make_column(scale_sums(self._aggregate, self._sums))
 
 
-def scale_of(aggregate: Aggregate) -> int | None:
+def _scale_of(aggregate: Aggregate) -> int | None:
     """Return by which power of two the reals of a sum are multiplied before they are rounded; None for integers."""
     if aggregate.type != "real":
         return None
@@ -139,7 +129,7 @@ def scale_of(aggregate: Aggregate) -> int | None:
 
 def scale_sums(aggregate: Aggregate, sums: Integers) -> npt.NDArray[Any]:
     """Return sums of integers in the units of what was added up."""
-    scale = scale_of(aggregate)
+    scale = _scale_of(aggregate)
     return sums if scale is None else np.ldexp(sums.astype(np.float64), -scale)
 
 

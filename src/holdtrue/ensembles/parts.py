@@ -25,16 +25,7 @@ from holdtrue.exact import Number, count, describe_array, rational
 from holdtrue.kernels import Floats, Integers
 from holdtrue.queries.features import hash_bytes
 
-__all__ = [
-    "FEATURE_LIMIT",
-    "Label",
-    "PartRule",
-    "codes_of",
-    "hash_contents",
-    "hash_rows",
-    "labels_of",
-    "part_of",
-]
+__all__ = ["FEATURE_LIMIT", "Label", "PartRule", "codes_of", "hash_contents", "hash_rows", "labels_of", "part_of"]
 
 Label: TypeAlias = str | int | bool
 

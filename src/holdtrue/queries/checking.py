@@ -56,16 +56,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = [
-    "check_shared",
-    "check_tree",
-    "check_value",
-    "conjoin",
-    "disjoin",
-    "make_comparison",
-    "make_complement",
-    "make_null",
-]
+__all__ = ["check_shared", "check_tree", "check_value", "conjoin", "disjoin", "make_comparison", "make_null"]
 
 _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
@@ -152,7 +143,7 @@ class _Checker:
                 return make_like(self.to_scalar(node.operands[0]), node.text, negated=not wanted)
             case "IS TRUE" | "IS FALSE":
                 found = self.to_condition(node.operands[0], wanted=kind == "IS TRUE")
-                return found if wanted else make_complement(found)
+                return found if wanted else _make_complement(found)
             case "IS NULL":
                 return self._read_null(node.operands[0], wanted=wanted)
             case "ANY" | "ANY WHERE" | "EVERY" | "EVERY WHERE":
@@ -340,7 +331,7 @@ class _Checker:
         table, inner, where, (operand,) = self._open_aggregate(node)
         condition = inner.to_condition(operand, wanted=True)
         if node.kind.startswith("EVERY"):
-            condition, wanted = make_complement(condition), not wanted
+            condition, wanted = _make_complement(condition), not wanted
         counted = _count_rows(table, conjoin((where, condition)))
         return make_comparison(">" if wanted else "<=", counted, Number(0))
 
@@ -510,15 +501,15 @@ def negate_atom(atom: Atom) -> Atom:
             assert_never(atom)
 
 
-def make_complement(tree: Boolean) -> Boolean:
+def _make_complement(tree: Boolean) -> Boolean:
     """Return the condition that holds on exactly the rows where a tree does not: SQL's IS NOT TRUE."""
     match tree:
         case Constant(value=value):
             return Constant(not value)
         case And(children=children):
-            return disjoin(make_complement(child) for child in children)
+            return disjoin(_make_complement(child) for child in children)
         case Or(children=children):
-            return conjoin(make_complement(child) for child in children)
+            return conjoin(_make_complement(child) for child in children)
         case Null():
             return negate_atom(tree)
         case ValueComparison(left=left, right=right):

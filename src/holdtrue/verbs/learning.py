@@ -45,17 +45,7 @@ from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.statistic_tasks import StatisticRecipe, StatisticTask, plan_tasks
 from holdtrue.verbs.training import choose_goal
 
-__all__ = [
-    "FIXED",
-    "LOST",
-    "REALIZABLE",
-    "TRANSFERRED",
-    "Excess",
-    "LearningTask",
-    "LearningTerms",
-    "bound_best_error",
-    "learn",
-]
+__all__ = ["FIXED", "LOST", "REALIZABLE", "TRANSFERRED", "LearningTask", "bound_best_error", "learn"]
 
 FIXED = "private learning of a class fixed before any answer (N3)"
 REALIZABLE = "private learning of a class fixed before any answer, if some hypothesis is never wrong (N3, V4.2)"

@@ -36,15 +36,7 @@ from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, 
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 from holdtrue.verbs.tables import TableLayout, list_sizes, list_widest, read_groups
 
-__all__ = [
-    "MOST_DECLARED",
-    "MOST_TOGETHER",
-    "Sets",
-    "count_spreads",
-    "find_spreads",
-    "preview_marginals",
-    "release_marginals",
-]
+__all__ = ["MOST_TOGETHER", "Sets", "count_spreads", "find_spreads", "preview_marginals", "release_marginals"]
 
 Sets: TypeAlias = Literal["pairs", "triples"] | Sequence[Sequence[str]]
 """Which columns each table has: all pairs, all triples, or the columns of each."""
@@ -63,7 +55,7 @@ class MarginalOptions(TypedDict):
 
 MOST_TOGETHER = 500_000
 """The most cells that all tables of one request have."""
-MOST_DECLARED = 100_000
+_MOST_DECLARED = 100_000
 """The most questions that are declared with one request."""
 _SIZES = {"pairs": 2, "triples": 3}
 _PARTS = "marginal"
@@ -205,8 +197,8 @@ def _read_workload(
         return None
     expected = "a list of labels by column: [{'sex': 'F', 'region': 'N'}, {'region': 'S'}]"
     given = read_list("workload", workload, expected=expected)
-    if not 0 < len(given) <= MOST_DECLARED:
-        raise InvalidParameter("workload", len(given), f"1 to {MOST_DECLARED:,} questions")
+    if not 0 < len(given) <= _MOST_DECLARED:
+        raise InvalidParameter("workload", len(given), f"1 to {_MOST_DECLARED:,} questions")
     known = {
         name: dict.fromkeys(each[at] for each in layout.groups.labels)
         for layout in layouts

@@ -29,19 +29,7 @@ from holdtrue.service.identity.api_keys import Share, share_of
 from holdtrue.service.page.form_fields import list_statistics
 from holdtrue.service.page.summary_views import make_builder, suggest_points
 
-__all__ = [
-    "AskedQuestion",
-    "DatasetStanding",
-    "Gauge",
-    "asked_of",
-    "card_of",
-    "find_dataset",
-    "from_answer",
-    "make_context",
-    "read_standing",
-    "suggest_questions",
-    "to_plot_data",
-]
+__all__ = ["AskedQuestion", "DatasetStanding", "Gauge", "find_dataset", "from_answer", "make_context", "read_standing"]
 
 Truth = Callable[[str], float] | None
 
@@ -165,7 +153,7 @@ class DatasetStanding:
 
     def _iterate_backwards(self) -> Iterator[AskedQuestion]:
         for line in reversed(self.lines):
-            yield from reversed(asked_of(line, self.dataset.truth))
+            yield from reversed(_asked_of(line, self.dataset.truth))
 
 
 async def read_standing(dataset: Dataset, caller: Caller, *, before: int | None = None) -> DatasetStanding:
@@ -196,9 +184,9 @@ def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "now": now,
         "dataset": dataset,
         "answers": answers,
-        "plotted": to_plot_data(answers),
+        "plotted": _to_plot_data(answers),
         "listed": now.list_latest(_LISTED),
-        "columns": card_of(dataset.curator.card),
+        "columns": _card_of(dataset.curator.card),
         "promise": promise(now.plan, population=dataset.curator.card.population),
         "examples": EXAMPLES if dataset.truth is not None else (),
         "query": request.query_params.get("query", "")[:_LONGEST],
@@ -210,11 +198,11 @@ def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "estimators": tuple(ESTIMATORS),
         "builder": make_builder(dataset.curator.card),
         "statistics": list_statistics(dataset.curator.card),
-        "suggested": suggest_questions(dataset.curator.card),
+        "suggested": _suggest_questions(dataset.curator.card),
     }
 
 
-def asked_of(line: Line, truth: Truth = None) -> list[AskedQuestion]:
+def _asked_of(line: Line, truth: Truth = None) -> list[AskedQuestion]:
     """Return a line of the history question by question; a charge without a response says so."""
     questions = questions_of(line)
     responses: Sequence[Response | None] = line.responses or (None,)
@@ -278,7 +266,7 @@ def _find_truth(question: str, truth: Truth) -> float | None:
         return None
 
 
-def to_plot_data(answers: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
+def _to_plot_data(answers: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
     """Return answers as the plot of them reads them."""
     return [
         {
@@ -298,7 +286,7 @@ def to_plot_data(answers: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
     ]
 
 
-def card_of(card: Card) -> list[dict[str, str]]:
+def _card_of(card: Card) -> list[dict[str, str]]:
     """Return the columns with what is public about them, in a few words; names that need quotes have them.
 
     A column of rows that units own goes into a question within an aggregate.
@@ -316,7 +304,7 @@ def _put_in_aggregate(column: Column) -> str:
     return f"ANY({condition})" if condition else f"ANY({name} = '')" if column.type == "text" else f"MAX({name})"
 
 
-def suggest_questions(card: Card) -> list[str]:
+def _suggest_questions(card: Card) -> list[str]:
     """Return a few conditions over the columns of a card, made of its names, bounds and labels."""
     found = [_suggest_question(column, _quote_name(column)) for column in card.columns]
     for table in card.tables:

@@ -16,16 +16,7 @@ import numpy.typing as npt
 from holdtrue.accounting.closed_forms import bounded_range_mu, largest_float, log_cdf, logit, sigmoid, smallest
 from holdtrue.bounds.accuracy import hoeffding_rows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.exact import (
-    ROUNDING,
-    Number,
-    count,
-    floor_positive,
-    floor_probability,
-    positive,
-    probability,
-    rows_at_least,
-)
+from holdtrue.exact import ROUNDING, Number, count, floor_positive, floor_probability, positive, probability, rows_at_least
 
 # How many rows one predictor needs for an error (or excess error) with a probability of failure.
 BaseRows: TypeAlias = Callable[[float, float], int]

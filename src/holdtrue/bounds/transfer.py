@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import (
-    gaussian_delta,
-    golden,
-    smallest_float,
-    upper_quantile,
-    zero_concentrated_delta,
-)
+from holdtrue.accounting.closed_forms import gaussian_delta, golden, smallest_float, upper_quantile, zero_concentrated_delta
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, hoeffding_alpha
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import (

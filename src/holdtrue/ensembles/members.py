@@ -17,14 +17,7 @@ from holdtrue.ensembles.parts import FEATURE_LIMIT, Label
 from holdtrue.errors import InvalidParameter, PreconditionError
 from holdtrue.exact import describe_array, rational
 from holdtrue.kernels import Floats, Integers
-from holdtrue.kernels.predictors import (
-    Forest,
-    WeightTable,
-    count_table_votes,
-    count_tree_votes,
-    score_table,
-    tree_outputs,
-)
+from holdtrue.kernels.predictors import Forest, WeightTable, count_table_votes, count_tree_votes, score_table, tree_outputs
 from holdtrue.silence import silence
 
 __all__ = [

@@ -26,14 +26,7 @@ from holdtrue.ensembles.members import (
     width_of,
 )
 from holdtrue.ensembles.own_estimators import PickMembers
-from holdtrue.ensembles.parts import (
-    Label,
-    codes_of,
-    labels_of,
-    outputs_of,
-    shares_of,
-    targets_of,
-)
+from holdtrue.ensembles.parts import Label, codes_of, labels_of, outputs_of, shares_of, targets_of
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 from holdtrue.kernels import Floats, Integers, load_kernels

@@ -13,14 +13,7 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count
-from holdtrue.hypotheses.classes import (
-    Flags,
-    Footprint,
-    HypothesisClass,
-    Integers,
-    Matrix,
-    read_dimension,
-)
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension
 from holdtrue.kernels.column_sets import (
     add_cells,
     add_totals,

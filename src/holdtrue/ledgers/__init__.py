@@ -5,17 +5,7 @@ entry and chains its digest; its response is stored here before it leaves. Three
 SQLite and PostgreSQL, the first without outliving its process.
 """
 
-from holdtrue.ledgers.entries import (
-    Charge,
-    Charged,
-    Entry,
-    EntryKind,
-    FilterKind,
-    Limits,
-    Receipt,
-    Terms,
-    read_charge,
-)
+from holdtrue.ledgers.entries import Charge, Charged, Entry, EntryKind, FilterKind, Limits, Receipt, Terms, read_charge
 from holdtrue.ledgers.ledger import Ledger
 from holdtrue.ledgers.opening import Fingerprint, Where, open_ledger
 from holdtrue.ledgers.transactions import Busy

@@ -21,15 +21,7 @@ from holdtrue.errors import (
 )
 from holdtrue.events import Event
 from holdtrue.exact import count
-from holdtrue.ledgers.entries import (
-    Charge,
-    Entry,
-    Limits,
-    Receipt,
-    check_entries,
-    check_text,
-    is_private,
-)
+from holdtrue.ledgers.entries import Charge, Entry, Limits, Receipt, check_entries, check_text, is_private
 from holdtrue.ledgers.transactions import Busy, Lookup, MemoryStore, Transaction
 
 if TYPE_CHECKING:

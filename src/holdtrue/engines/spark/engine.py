@@ -16,14 +16,7 @@ from holdtrue.engines.base import FAILED, Engine
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.engines.spark import SparkRows, check_access
-from holdtrue.engines.spark.frames import (
-    check_executors,
-    identify_files,
-    number_rows,
-    open_frame,
-    run_job,
-    shape_columns,
-)
+from holdtrue.engines.spark.frames import check_executors, identify_files, number_rows, open_frame, run_job, shape_columns
 from holdtrue.engines.spark.tasks import (
     FINGERPRINT,
     MEMBERS,

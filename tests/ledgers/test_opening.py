@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 import holdtrue as ht
-from holdtrue.ledgers import open_ledger, verify
+from holdtrue.ledgers import open_ledger, read_terms, verify
 from holdtrue.ledgers.entries import COLUMNS, Terms
 from holdtrue.ledgers.migrations import HEAD, VERSIONS, read_scripts
 from holdtrue.ledgers.sql_store import find_statement
@@ -37,6 +37,15 @@ def test_reopening_gives_back_what_was_stored(lasting):
         assert ledger.head == receipt
     assert len(terms.ledger_id) == 32
     assert len(bytes.fromhex(terms.key)) == 40
+
+
+def test_terms_are_read_where_there_is_a_ledger_and_are_none_elsewhere(tmp_path):
+    where = tmp_path / "rows.ledger"
+    assert read_terms(where) is read_terms(None) is None
+    assert not where.exists()
+    with open_ledger(where, kind="gdp", cap=1, fingerprint=rows) as ledger:
+        terms = ledger.terms
+    assert read_terms(where) == terms
 
 
 def test_other_data_are_refused(lasting):

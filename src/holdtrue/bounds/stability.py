@@ -9,7 +9,6 @@ the weights w, so that a row's loss is L = L_f L_l-Lipschitz in w. A constant th
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from holdtrue.accounting.closed_forms import golden
@@ -201,12 +200,11 @@ def fit_excess(  # noqa: PLR0913 - the statement has these symbols
 
 def best_strength(**given: Any) -> float:  # noqa: ANN401 - as fit_excess takes them
     """Return the strength that makes :func:`fit_excess` least."""
-    total = partial(_total_excess, given)
+
+    def total(log_strength: float) -> float:
+        return fit_excess(strength=math.exp(log_strength), **given).total
+
     return math.exp(golden(total, math.log(1e-12), math.log(1e6), steps=60))
-
-
-def _total_excess(given: "dict[str, Any]", log_strength: float) -> float:
-    return fit_excess(strength=math.exp(log_strength), **given).total
 
 
 def travel_excess(  # noqa: PLR0913 - the statement has these symbols

@@ -15,9 +15,9 @@ from holdtrue.codec import convert, encode, plain
 from holdtrue.curator.known_files import RowsFingerprint
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Progress, open_as, open_engine
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter
 from holdtrue.exact import count, text_among, truth
-from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.ledgers import Ledger, open_ledger, read_terms
 from holdtrue.planning.asking import open_plan
 from holdtrue.planning.asking import plan as make_plan
 from holdtrue.planning.methods import SIDES
@@ -263,14 +263,9 @@ class _Stored:
 
 def _read_stored(ledger: "str | PathLike[str] | None") -> _Stored | None:
     """Return the card, the plan and the declaration of a ledger that exists, None where there is none."""
-    if ledger is None:
+    kept = read_terms(ledger)
+    if kept is None:
         return None
-    try:
-        account = open_ledger(ledger)
-    except UnknownName:
-        return None
-    kept = account.terms
-    account.close()
     card = json.loads(kept.card)
     if not card or "holdout" in card:
         counted = "a holdout's looks" if card else "estimators' fits"

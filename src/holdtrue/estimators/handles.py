@@ -13,12 +13,12 @@ from holdtrue.accounting.filters import largest_cap
 from holdtrue.codec import encode
 from holdtrue.curator.pipeline import ReleasePipeline
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, NotCertified, RefusedError, ReleaseError, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, NotCertified, RefusedError, ReleaseError
 from holdtrue.events import Event
 from holdtrue.exact import LedgerKind as Kind
 from holdtrue.exact import Number, amount, positive, probability, round_down
 from holdtrue.kernels import Floats
-from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.ledgers import Ledger, open_ledger, read_terms
 from holdtrue.queries.features import Labelled, Numbers, default_features
 from holdtrue.records import Certificate, Response
 from holdtrue.verbs import Job, Planned, Release, Standing
@@ -227,15 +227,8 @@ def handle_of(ledger: LedgerGiven) -> Handle | None:
 
 def _refuse_foreign(path: str | None) -> None:
     """Refuse a ledger that belongs to the rows of a curator or a holdout."""
-    if path is None:
-        return
-    try:
-        account = open_ledger(path)
-    except UnknownName:
-        return
-    fingerprint = account.terms.fingerprint
-    account.close()
-    if fingerprint != _ROWS:
+    terms = read_terms(path)
+    if terms is not None and terms.fingerprint != _ROWS:
         message = (
             "this ledger belongs to the rows of a curator or a holdout; use Curator.learn, train or predict for a curator's "
             "rows, or give the estimator a Handle with a path of its own"

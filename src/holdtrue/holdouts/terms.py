@@ -35,8 +35,8 @@ from holdtrue.bounds.sparse_vector import (
 from holdtrue.bounds.transcripts import guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.codec import convert, decode, encode
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.engines import Engine, open_engine
-from holdtrue.errors import InsufficientSamples, InvalidParameter, RefusedError, UnknownName
+from holdtrue.engines import open_engine
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RefusedError
 from holdtrue.exact import (
     ROUNDING,
     UNIT,
@@ -51,7 +51,7 @@ from holdtrue.exact import (
     units_up,
 )
 from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.ledgers import open_ledger
+from holdtrue.ledgers import open_ledger, read_terms
 from holdtrue.planning.asking import plan
 from holdtrue.planning.holdout_plan import describe_width, quiet_threshold
 from holdtrue.planning.plans import Plan
@@ -153,14 +153,9 @@ def say_width(facts: Facts, plan: Plan) -> str:
 
 def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | None:
     """Return what a ledger was created with; None where there is none yet."""
-    if ledger is None:
+    terms = read_terms(ledger)
+    if terms is None:
         return None
-    try:
-        account = open_ledger(ledger)
-    except UnknownName:
-        return None
-    terms = account.terms
-    account.close()
     document = json.loads(terms.card)
     if "holdout" not in document:
         message = "this ledger belongs to a curator or to estimators, not to a holdout; take a new ledger"
@@ -182,13 +177,9 @@ def open_pipeline(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathL
         plan=encode(plan),
         card=encode({"holdout": facts, "cases": cases.number}),
         iid=True,
-        fingerprint=_fingerprint(engine),
+        fingerprint=lambda key: engine.fingerprint(key).hex(),
     )
     return Pipeline(plan=plan, ledger=made, engine=engine, analyst=analyst)
-
-
-def _fingerprint(engine: Engine) -> Callable[[bytes], str]:
-    return lambda key: engine.fingerprint(key).hex()
 
 
 def scoring_plan(  # noqa: PLR0913 - the public numbers of a plan

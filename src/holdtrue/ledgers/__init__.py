@@ -7,7 +7,7 @@ SQLite and PostgreSQL, the first without outliving its process.
 
 from holdtrue.ledgers.entries import Charge, Charged, Entry, EntryKind, FilterKind, Limits, Receipt, Terms, read_charge
 from holdtrue.ledgers.ledger import Ledger
-from holdtrue.ledgers.opening import Fingerprint, Where, open_ledger
+from holdtrue.ledgers.opening import Fingerprint, Where, open_ledger, read_terms
 from holdtrue.ledgers.transactions import Busy
 from holdtrue.ledgers.verifying import Verification, verify
 
@@ -27,5 +27,6 @@ __all__ = [
     "Where",
     "open_ledger",
     "read_charge",
+    "read_terms",
     "verify",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, MissingExtra, RefusedError
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, MissingExtra, RefusedError, UnknownName
 from holdtrue.ledgers.entries import FilterKind, Terms, read_clock
 from holdtrue.ledgers.ledger import Ledger
 from holdtrue.ledgers.transactions import MemoryStore
@@ -16,7 +16,7 @@ from holdtrue.ledgers.transactions import MemoryStore
 if TYPE_CHECKING:
     from holdtrue.ledgers.sql_store import SqlStore
 
-__all__ = ["Fingerprint", "Where", "make_terms", "open_ledger", "store_at"]
+__all__ = ["Fingerprint", "Where", "make_terms", "open_ledger", "read_terms", "store_at"]
 
 Where: TypeAlias = str | PathLike[str] | None
 Fingerprint: TypeAlias = Callable[[bytes], str]
@@ -65,6 +65,17 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     except BaseException:
         store.close()
         raise
+
+
+def read_terms(where: Where) -> Terms | None:
+    """Return what a ledger that exists was created with; None where there is none."""
+    if where is None:
+        return None
+    try:
+        with open_ledger(where) as account:
+            return account.terms
+    except UnknownName:
+        return None
 
 
 def make_terms(  # noqa: PLR0913 - one keyword for each of the terms

@@ -6,23 +6,13 @@ Records are frozen, hold public numbers only, and read back as they were written
 
 from typing import TypeAlias
 
-from holdtrue.records.answers import (
-    Answer,
-    Certificate,
-    FactTable,
-    Interval,
-    PlannedQuestions,
-    Prediction,
-    Tagged,
-    explain_width,
-    mark_repeat,
-)
+from holdtrue.records.answers import Answer, Certificate, FactTable, Interval, Prediction, Tagged, mark_repeat
 from holdtrue.records.choices import Choice, Deduction, WatchAnswer, WatchRun
 from holdtrue.records.marginals import Marginals, Synthetic, Workload
 from holdtrue.records.means import MOST_PEOPLE, Contrast, Estimates, Means, Statistic
 from holdtrue.records.models import Evaluation, FittedModel, Hypothesis
 from holdtrue.records.quantiles import Quantiles
-from holdtrue.records.showing import Listed, Listing, html_table, import_frames, make_frame, text_table
+from holdtrue.records.showing import Listing, html_table, make_frame, text_table
 from holdtrue.records.tables import Table, Unions, count_boxes
 
 __all__ = [
@@ -38,11 +28,9 @@ __all__ = [
     "FittedModel",
     "Hypothesis",
     "Interval",
-    "Listed",
     "Listing",
     "Marginals",
     "Means",
-    "PlannedQuestions",
     "Prediction",
     "Quantiles",
     "Response",
@@ -55,9 +43,7 @@ __all__ = [
     "WatchRun",
     "Workload",
     "count_boxes",
-    "explain_width",
     "html_table",
-    "import_frames",
     "make_frame",
     "mark_repeat",
     "text_table",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -12,24 +12,10 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
 from holdtrue.records.showing import html_table, make_frame
 
+if TYPE_CHECKING:
+    from holdtrue.records import Response
+
 Target: TypeAlias = Literal["population", "sample"]
-
-
-class AnyResponse(Protocol):
-    """What every response has: the certificate of its charge, and whether it is a repeat."""
-
-    @property
-    def certificate(self) -> "Certificate":
-        """Return what it cost."""
-        ...
-
-    @property
-    def repeated(self) -> bool:
-        """Return whether it was told before."""
-        ...
-
-
-Kind = TypeVar("Kind", bound=AnyResponse)
 
 
 class PlannedQuestions(Protocol):
@@ -299,7 +285,7 @@ def format_share(part: float, whole: float) -> str:
     return f"{percent:.1f}%" if not 0 < percent < 1 else f"{percent:.2g}%"
 
 
-def format_table(facts: Mapping[str, str], response: AnyResponse) -> str:
+def format_table(facts: Mapping[str, str], response: "Response") -> str:
     """Return facts about a response, its cost and its receipt as an HTML table, as notebooks show it."""
     certificate = response.certificate
     receipt = f"entry {certificate.entry}, {certificate.digest[:16]}…"
@@ -324,6 +310,6 @@ def explain_width(value: float, ends: Interval | None, sample: Interval, *, plan
     return f"within {wide:.3g} of the population: {noise}, {rest}. Narrower with fewer questions or more rows"
 
 
-def mark_repeat(response: Kind, *, repeated: bool) -> Kind:
+def mark_repeat(response: "Response", *, repeated: bool) -> "Response":
     """Return a response marked as a repeat or not."""
-    return response if response.repeated == repeated else replace(response, repeated=repeated)  # type: ignore[type-var]  # a record
+    return response if response.repeated == repeated else replace(response, repeated=repeated)

@@ -130,9 +130,16 @@ def test_a_question_by_groups_is_answered_in_each(call):
     assert all(0 <= low <= high <= 1 for low, high in zip(found.low, found.high, strict=True))
     shown = call("ask", DATA, "smoker", "--by", "region")
     assert "all cells at once (95%)" in shown.out
-    two = call("ask", DATA, "smoker", "age > 5", "--by", "region")
-    assert two.code == 2
-    assert "give one question with --by" in two.err
+    asked = call("budget", DATA, "--json").json["asks"]
+    sharp = convert(call("ask", DATA, "smoker", "--by", "region", "--questions", 12, "--json").json, Means)
+    assert sharp.high[1] - sharp.low[1] < found.high[1] - found.low[1]
+    assert call("budget", DATA, "--json").json["asks"] == asked - 12
+    for wrong in (("smoker", "age > 5", "--by", "region"), ("smoker", "--questions", 3), ("smoker", "--keys", "age=3")):
+        told = call("ask", DATA, *wrong)
+        assert (told.code, told.out) == (2, "")
+        assert "give one question with --by" in told.err
+    assert "2 or more" in call("ask", DATA, "smoker", "--by", "region", "--questions", 1).err
+    assert call("budget", DATA, "--json").json["asks"] == asked - 12
 
 
 @pytest.mark.usefixtures("place")
@@ -145,6 +152,9 @@ def test_means_and_sums(call):
     assert total.repeated  # the sum follows from the mean
     per_head = convert(call(*words, "--sum", "--population", 1_000, "--json").json, Means)
     assert per_head.low[0] <= 49_500 <= per_head.high[0]
+    sharp = convert(call(*words, "--questions", 12, "--json").json, Means)
+    assert sharp.high[0] - sharp.low[0] < mean.high[0] - mean.low[0]
+    assert call(*words, "--sum", "--questions", 12, "--json").json["repeated"]
     grouped = call(*words, "--by", "region", "--where", "smoker")
     assert "by region" in grouped.out
     assert re.search(r"cost +\d+ questions, \S+% of the budget \(\S+ mu", grouped.out)
@@ -300,6 +310,8 @@ def test_a_watch_goes_on_through_its_questions(call):
             2,
             "population must be a whole number, 1 or above",
         ),
+        (("mean", DATA, "age", "--low", 0, "--high", 9, "--questions", 1), 2, "2 or more"),
+        (("table", DATA, "region", "--rollup", "N,Q"), 2, "two or more different labels of the table: N, S, E, W"),
         (("quantile", DATA, "age", "1.5", "--low", 0, "--high", 9), 2, "levels"),
         (("quantile", DATA, "age", "0", "--low", 0, "--high", 9), 2, "levels"),
         (("quantile", DATA, "age", "--low", 9, "--high", 0), 2, "low"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -66,7 +67,10 @@ Keys = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN=LABEL,LABEL", help="The labels of a column, where the card has none.")
 ]
 OwnPrice = Annotated[
-    int | None, typer.Option(help="What it costs, in questions: more make noise less. Default: what keeps the plan's alpha.")
+    int | None,
+    typer.Option(
+        "--questions", help="What it costs, in questions: more make noise less. Default: what keeps the plan's alpha."
+    ),
 ]
 _BOUNDED = re.compile(r"(.+)=([^=:]+):([^=:]+)", re.DOTALL)
 _BOUNDS = "COLUMN=LOW:HIGH"
@@ -74,13 +78,27 @@ _CURRENCIES = {"mu": "mu squared", "rho": "rho", "draws": "draws"}
 _CANDIDATE = re.compile(r"([^\s=<>!'\"()]+)=(?!=)(.+)", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """What a subcommand that answers within groups takes: their columns, labels where the card has none, and the price."""
+
+    by: By = None
+    keys: Keys = None
+    questions: OwnPrice = None
+
+    def read(self, card: "Card") -> dict[str, Any]:
+        """Return the groups and the price as the verbs of a curator take them."""
+        groups = [_read_cut_column(each, card) for each in self.by or ()]
+        labels = dict(_read_keys(each, card) for each in self.keys or ())
+        return {"by": groups or None, "keys": labels or None, "questions": self.questions}
+
+
 @share_options
 def ask(
     asking: Asking,
-    questions: Questions,
+    asked: Questions,
     *,
-    by: By = None,
-    keys: Keys = None,
+    groups: GroupOptions,
     deduce_first: Annotated[
         bool, typer.Option("--deduce-first", help="Pay nothing where the answer follows from earlier ones.")
     ] = False,
@@ -89,41 +107,32 @@ def ask(
     """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
 
     Several questions take one pass over the data. A repeated question is answered from the ledger and is free. With --by
-    one question is answered within each group.
+    one question is answered within each group, for the price of two to five questions.
     """
     with asking.open() as curator:
-        if by or keys:
-            _ask_by(questions, by, keys, curator, **asking.given, as_json=asking.as_json)
+        if groups != GroupOptions():
+            _ask_by(asked, groups, curator, asking)
             return
         with show_progress("measuring"):
             first: Literal["first"] | None = "first" if deduce_first else None
-            answers = curator.ask(list(questions), deduce=first, **asking.given)
+            answers = curator.ask(list(asked), deduce=first, **asking.given)
         if asking.as_json:
             print_json(answers[0] if len(answers) == 1 else {"answers": answers})
         elif len(answers) == 1:
-            _print_answer(questions[0], answers[0], curator, explain=explain)
+            _print_answer(asked[0], answers[0], curator, explain=explain)
         else:
-            _print_answers(questions, answers, curator)
+            _print_answers(asked, answers, curator)
             if explain:
                 print_lines("", [("this wide", answers[0].explain(curator.plan))])
 
 
-def _ask_by(
-    questions: list[str],
-    by: list[str] | None,
-    keys: list[str] | None,
-    curator: "Curator",
-    *,
-    as_json: bool,
-    **given: Any,  # noqa: ANN401
-) -> None:
-    if len(questions) != 1:
-        raise InvalidParameter.saying("--by", "give one question with --by")
-    groups = [_read_cut_column(each, curator.card) for each in by or ()]
-    labels = dict(_read_keys(each, curator.card) for each in keys or ())
+def _ask_by(asked: list[str], groups: GroupOptions, curator: "Curator", asking: Asking) -> None:
+    if len(asked) != 1 or not groups.by:
+        raise InvalidParameter.saying("--by", "give one question with --by; --keys and --questions go only with it")
+    given = groups.read(curator.card) | asking.given
     with show_progress("measuring"):
-        found = curator.ask(questions[0], by=groups, keys=labels or None, **given)
-    if as_json:
+        found = curator.ask(asked[0], **given)
+    if asking.as_json:
         print_json(found)
     else:
         _print_cells(found.sentence, found, curator)
@@ -263,9 +272,8 @@ def mean(
     *,
     low: Annotated[float | None, typer.Option(help="The least that a value counts. Default: the card's bound.")] = None,
     high: Annotated[float | None, typer.Option(help="The most that a value counts. Default: the card's bound.")] = None,
-    by: By = None,
+    groups: GroupOptions,
     where: Where = None,
-    keys: Keys = None,
     as_sum: Annotated[bool, typer.Option("--sum", help="Print the sum over these rows in place of the mean.")] = False,
     population: Annotated[int | None, typer.Option(help="With --sum: the total of a population of this size.")] = None,
     compare: Annotated[
@@ -279,9 +287,7 @@ def mean(
     if population is not None and not as_sum:
         raise InvalidParameter.saying("population", "--population goes only with --sum")
     with asking.open() as curator:
-        groups = [_read_cut_column(each, curator.card) for each in by or ()]
-        labels = dict(_read_keys(each, curator.card) for each in keys or ())
-        given: dict[str, Any] = {"where": where, "by": groups or None, "keys": labels or None, **asking.given}
+        given = {"where": where} | groups.read(curator.card) | asking.given
         pair = None if compare is None else _find_groups(compare, curator, **given)
         ask = partial(curator.sum, population=population) if as_sum else curator.mean
         with show_progress("measuring"):

@@ -73,6 +73,7 @@ _KEYWORDS = {"date": "DATE", "timestamp": "TIMESTAMP"}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _MOST_CELLS = 100_000
 _MOST_RANGED = 10_000
+_MOST_SHOWN = 20
 
 
 def cut(column: str, points: Sequence[Point], *, inside: bool = False) -> Cut:
@@ -352,7 +353,8 @@ def _read_rollups(groups: Groups, given: _Rollups) -> tuple[tuple[int, ...], ...
         labels = [_read_label(label) for label in read_list("rollups", each, expected="lists of labels")]
         places = {known[label] for label in labels if label in known}
         if len(places) < max(2, len(labels)):
-            raise InvalidParameter.without_value("rollups", "lists of two or more different labels of the table")
+            shown = ", ".join(map(str, list(known)[:_MOST_SHOWN]))
+            raise InvalidParameter.without_value("rollups", f"lists of two or more different labels of the table: {shown}")
         found.append(tuple(sorted(places)))
     return tuple(dict.fromkeys(found))
 

@@ -158,6 +158,14 @@ def test_a_summary_is_priced_for_nothing_and_one_form_is_charged_once(served, an
         ("quantile", {"column": "age", "step": "0.01", "curve": "yes"}, "at most 4,096 points; take a larger step"),
         ("quantile", {"column": "age", "step": "-1"}, "Step must be"),
         ("sum", {"column": "age", "population": "1.5"}, "whole number"),
+        ("table", TABLE | {"questions": "1"}, "2 or more for each table"),
+        ("table", TABLE | {"questions": "2.5"}, "whole number"),
+        ("mean", MEAN | {"questions": "1e9"}, "at most 10,000"),
+        ("sum", MEAN | {"questions": "some"}, "are numbers such as"),
+        ("table", TABLE | {"rollups": "below 30"}, "labels of the table: below 30, 30 to 60, 60 and above"),
+        ("table", TABLE | {"rollups": "below 30, 30 to 60, 30 to 60"}, "two or more different labels"),
+        ("table", TABLE | {"second": "smoker", "rollups": "below 30, 30 to 60"}, "margins are for several columns"),
+        ("table", {"by": "smoker", "rollups": "True, no"}, "two or more different labels of the table: True, False"),
         ("variance", {"column": "note"}, "low and high: the card has no bounds"),
         ("covariance", {"first": "age", "second": "age", "second_low": "x"}, "econd low are numbers"),
         ("gini", {"column": "age", "low": "-1"}, "Low must be"),
@@ -175,6 +183,42 @@ def test_a_mistake_in_a_summary_is_told_before_and_costs_nothing(served, analyst
     assert 400 <= refused.status_code < 500
     assert "Nothing was spent" in refused.text
     assert curator.budget.spent == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("table", TABLE | {"by_points": "21, 77"}), ("mean", MEAN | {"high": "77"}), ("sum", MEAN | {"high": "78"})],
+)
+def test_a_price_of_ones_own_is_charged_and_its_width_said_before(served, analyst, kind, form):
+    curator = served.service.registry.open_dataset("people").curator
+    left, wide = curator.budget.asks, []
+    for paid in (12, 3):
+        seen = analyst.post(f"/page/datasets/people/preview-{kind}", data=form | {"questions": str(paid)}).text
+        assert f"<strong>{paid} questions</strong>" in seen
+        wide += [float(found) for found in re.findall(r"at most <strong>± ([\d.]+)", seen)]
+        assert f"Cost {paid} questions." in send_form(analyst, kind, form | {"questions": str(paid)}).text
+        left -= paid
+        assert curator.budget.asks == left
+    if kind == "table":
+        assert wide[0] < wide[1]
+        found = curator.table(ht.cut("age", [21, 77]), questions=12)
+        assert all(each.interval.width / 2 <= wide[0] + 0.0005 for each in found)
+        assert found.repeated
+
+
+def test_sums_of_labels_are_declared_on_the_page(served, analyst):
+    curator = served.service.registry.open_dataset("people").curator
+    form = TABLE | {"rollups": "below 30, 30 to 60\r\n\r\n30 to 60,60 and above\r\n"}
+    said = send_form(analyst, "table", form).text
+    table = curator.table(ht.cut("age", [30, 60]), rollups=[["below 30", "30 to 60"], ["30 to 60", "60 and above"]])
+    assert table.repeated
+    for labels in (("below 30", "30 to 60"), ("30 to 60", "60 and above")):
+        row = re.search(rf"<td>{re.escape(' + '.join(labels))}</td>(.*?)</tr>", said)[1]
+        told = table.union(*labels)
+        numbers = [f"{each:.3f}" for each in (told.value, told.interval.low, told.interval.high)]
+        assert re.findall(r"<td class=\"number\">(?:<b>)?([\d.]+)", row) == numbers
+    assert "below%2030%20%2B%2030%20to%2060" in said  # in the file to export
+    assert "Asked before: free." in send_form(analyst, "table", form | {"form": "two"}).text
 
 
 def test_dates_are_cut_on_the_page_and_groups_are_compared(served, analyst):

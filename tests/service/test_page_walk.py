@@ -169,6 +169,44 @@ def test_sums_and_statistics_are_priced_asked_and_exported(demo):
     watched.close()
 
 
+def test_a_price_and_sums_are_given_on_a_phone_and_wrong_ones_told_beside_their_fields(demo):
+    watched = Watched(demo.browser, demo.url, width=390)
+    page = watched.open("/datasets/demo")
+    page.click("label:has(#kind-table)")
+    page.fill("#table-questions", "1")
+    page.wait_for_selector("#table-price:has-text('2 or more')")
+    page.click("#table button.main")
+    page.wait_for_selector("#table-questions[aria-invalid]")
+    page.fill("#table-questions", "12")
+    page.fill("#table-rollups", "north, nowhere")
+    page.click("#table button.main")
+    page.wait_for_selector("#table-rollups[aria-invalid]")
+    assert "labels of the table: east, north, south, west" in words(page, "#table .wrong-field")
+    assert page.evaluate("document.activeElement.id") == "table-rollups"
+    page.fill("#table-rollups", "north, south\nsouth, east")
+    page.wait_for_selector("#table-price:has-text('Costs 12 questions')")
+    page.click("#table button.main")
+    page.wait_for_selector("#said:has-text('Cost 12 questions') canvas")
+    assert "All 7 truths are inside" in words(page, "#said")
+    page.click("#said summary:has-text('As a table')")
+    assert re.search(r"north \+ south 0\.\d{3}", words(page, "#said table"))
+    with page.expect_download() as found:
+        page.click("#said >> text=Export CSV")
+    assert "\nsouth + east,0." in Path(found.value.path()).read_text(encoding="utf-8")
+    for kind in ("mean", "sum"):
+        page.click(f"label:has(#kind-{kind})")
+        page.click(f"#{kind} label:has(input[name=column][value=income])")
+        page.fill(f"#{kind}-questions", "9")
+        page.wait_for_selector(f"#{kind}-price strong")
+    assert "Costs nothing" not in words(page, "#sum-price")
+    page.click("#sum button.main")
+    page.wait_for_selector("#said:has-text('Cost 9 questions')")
+    assert find_faults(page) == []
+    watched.check()
+    watched.kept("prices")
+    watched.close()
+
+
 def fill_in(page, form, **fields):
     for field, text in fields.items():
         page.fill(f"#{form}-{field}", text)

@@ -1,6 +1,7 @@
 """Tables, means, sums, quantiles and statistics on the page of a dataset: their price before, bars and intervals after."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,8 +18,10 @@ from holdtrue.curator import Curator
 from holdtrue.demo.population import find_true_mean, find_true_quantile, find_true_shares, find_true_sum
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount
+from holdtrue.planning.plans import OpenPlan
 from holdtrue.planning.quantiles import MOST_CELLS
-from holdtrue.queries.cards import Card
+from holdtrue.planning.tables import find_ends, price_table
+from holdtrue.queries.cards import Card, Label
 from holdtrue.records import Means, Quantiles, Statistic
 from holdtrue.records import Table as TableResponse
 from holdtrue.requests import Cut, Mean, Quantile, Table, Total
@@ -84,13 +87,15 @@ def read_table(card: Card, form: Mapping[str, str]) -> Table:
     columns = _read_groups(card, form)
     if not columns:
         raise InvalidParameter.saying("by", "choose a column")
-    return Table(columns=columns, where=_read_where(form))
+    rollups = _read_rollups(card, form, columns[0])
+    return Table(columns=columns, where=_read_where(form), rollups=rollups, questions=read_whole(form, "questions"))
 
 
 def read_mean(card: Card, form: Mapping[str, str]) -> Mean:
     """Return the mean that a form asks for; bounds that are left empty are those of the card."""
     column, low, high = read_column_ends(card, form)
-    return Mean(column=column, low=low, high=high, where=_read_where(form), by=_read_groups(card, form) or None)
+    given: dict[str, Any] = {"where": _read_where(form), "by": _read_groups(card, form) or None}
+    return Mean(column=column, low=low, high=high, questions=read_whole(form, "questions"), **given)
 
 
 def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
@@ -153,6 +158,14 @@ def _read_groups(card: Card, form: Mapping[str, str]) -> tuple[str | Cut, ...]:
     return tuple(found)
 
 
+def _read_rollups(card: Card, form: Mapping[str, str], column: str | Cut) -> tuple[tuple[Label, ...], ...]:
+    """Return the sums that a form declares: a line for each, its labels with commas between them."""
+    lines = [line.split(",") for line in text_of(form, "rollups", longest=_LONGEST).splitlines() if line.strip()]
+    labels = () if isinstance(column, Cut) else card.column(column).labels or (True, False)
+    known = {str(label): label for label in labels}
+    return tuple(tuple(known.get(word.strip(), word.strip()) for word in line) for line in lines)
+
+
 def _read_dates(form: Mapping[str, str], field: str, name: str) -> tuple[str, ...]:
     """Return the dates and times of a field, separated by commas or semicolons; a time has spaces of its own."""
     words = [each.strip() for each in text_of(form, field, longest=_SHORT).replace(";", ",").split(",")]
@@ -207,10 +220,22 @@ def _find_price(curator: Curator, caller: Caller, kind: str, form: Mapping[str, 
             release = _plan_release(curator, asked)
             repeated = _was_answered(curator, caller, release.parts)
             priced = {"questions": release.draws, "share": amount(release.cost) / cap, "repeated": repeated, "exact": True}
+            priced |= {"alpha": _bound_cells(curator, asked)} if isinstance(asked, Table) else {}
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
-    alpha = plan.alpha if plan.iid else plan.sample_alpha
-    return priced | {"kind": kind, "alpha": alpha, "iid": plan.iid, "left": budget.asks}
+    return priced | {"kind": kind, "iid": plan.iid, "left": budget.asks}
+
+
+def _bound_cells(curator: Curator, asked: Table) -> float:
+    """Return the widest that the interval of a cell can be, to one side: the plan's alpha, or what a price buys."""
+    plan = curator.plan
+    if asked.questions is None or isinstance(plan, OpenPlan):
+        return plan.alpha if plan.iid else plan.sample_alpha
+    cells = read_groups(curator.pipeline, asked.columns, where=asked.where, keys=None).cells.number + 1
+    declared: dict[str, Any] = {"unions": Counter(map(len, asked.rollups)), "questions": asked.questions}
+    ends = find_ends(plan, price_table(plan, cells, whole=asked.where is None, **declared), [0.5])
+    low, high = ends.population or ends.sample
+    return (high - low) / 2
 
 
 def _read_task(curator: Curator, asked: Quantile) -> QuantileTask:
@@ -218,9 +243,11 @@ def _read_task(curator: Curator, asked: Quantile) -> QuantileTask:
 
 
 def _plan_release(curator: Curator, asked: Table | Mean) -> Release:
+    given = asdict(asked)
+    given.pop("population", None)
     if isinstance(asked, Table):
-        return plan_table(curator.pipeline, asked.columns, where=asked.where)
-    return plan_mean(curator.pipeline, asked.column, low=asked.low, high=asked.high, where=asked.where, by=asked.by)
+        return plan_table(curator.pipeline, **given)
+    return plan_mean(curator.pipeline, **given)
 
 
 def _was_answered(curator: Curator, caller: Caller, parts: Sequence[str]) -> bool:
@@ -269,7 +296,7 @@ def _to_summary(dataset: Dataset, asked: Asked, found: Found) -> Summary:
         return from_quantiles(found, grid=(asked.low, asked.high), truths=truths)
     if isinstance(asked, Table) and isinstance(found, TableResponse):
         questions = _plan_release(dataset.curator, asked).draws
-        return from_table(found, where=asked.where, questions=questions, truths=truths)
+        return from_table(found, where=asked.where, questions=questions, truths=truths, sums=asked.rollups)
     if isinstance(asked, Mean) and isinstance(found, Means):
         return from_means(found, questions=_plan_release(dataset.curator, asked).draws, truths=truths)
     raise TypeError(found)

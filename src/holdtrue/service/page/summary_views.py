@@ -3,13 +3,13 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from holdtrue.queries.cards import Card, Column, Label
-from holdtrue.records import Certificate, Means, Quantiles, Statistic, Table
+from holdtrue.records import Answer, Certificate, Means, Quantiles, Statistic, Table
 
 __all__ = [
     "MOMENTS",
@@ -213,9 +213,18 @@ class Summary:
         return f"{self.certificate.entry}:{self.certificate.digest}"
 
 
-def from_table(found: Table, *, where: str | None, questions: int, truths: Sequence[float | None]) -> Summary:
-    """Return a table as it is shown."""
-    cells = _make_cells(found, _name_cells(found), truths, places=[_TABLE_PLACES] * len(found))
+def from_table(
+    found: Table, *, where: str | None, questions: int, truths: Sequence[float | None], sums: Sequence[Sequence[Label]]
+) -> Summary:
+    """Return a table as it is shown, with the sums of labels that were declared with it after its cells."""
+    names, columns = [" + ".join(map(str, each)) for each in sums], found.to_columns()
+    answers = [*found, *(found.union(*each) for each in sums)]
+    parts = [[truths[found.find_place(label)] for label in each] for each in sums]
+    told = [*truths, *(None if None in each else sum(filter(None, each)) for each in parts)]
+    cells = _make_cells(answers, [*_name_cells(found), *names], told, places=[_TABLE_PLACES] * len(answers))
+    for cell in cells[len(found) :]:
+        for column, each in zip(columns.values(), (cell.name, cell.value, *cell.ends), strict=True):
+            column.append(each)
     by = " and ".join(found.columns)
     return Summary(
         kind="table",
@@ -224,11 +233,11 @@ def from_table(found: Table, *, where: str | None, questions: int, truths: Seque
         cells=cells,
         axis=(0.0, min(1.0, _ROOM * _find_most(cells))),
         confidence=found.confidence,
-        note="Shares are of all rows; the last cell holds the rows in none of the others, missing values included.",
+        note='Shares are of all rows; "none of these" holds the rows in none of the cells, missing values included.',
         paid=_write_paid(questions, repeated=found.repeated),
         certificate=found.certificate,
         file=f"table-{found.certificate.entry}",
-        csv=write_csv(found.to_columns()),
+        csv=write_csv(columns),
         reason=found.reason,
     )
 
@@ -342,7 +351,7 @@ def _to_cell(found: Statistic, truth: float | None) -> ShownCell:
 
 
 def _make_cells(
-    found: Table | Means | Quantiles, names: Sequence[str], truths: Sequence[float | None], *, places: Sequence[int]
+    found: Iterable[Answer], names: Sequence[str], truths: Sequence[float | None], *, places: Sequence[int]
 ) -> tuple[ShownCell, ...]:
     return tuple(
         ShownCell(

@@ -105,6 +105,10 @@ VALUES = [
         *("age", (0.5,), (41.0,), (38.0,), (45.0,), (40.0,), (42.0,), 0.95, (31.0, 63.0), (0.25, 0.75)),
         *(None, "search", 2, 0.03125, PROOF),
     ),
+    Quantiles(
+        *("day", (0.5,), ("2026-07-01",), ("2026-06-01",), ("2026-08-01",), ("2026-06-20",), ("2026-07-20",), 0.95),
+        *(("2026-06-01", "2026-08-01"), (0.25, 0.75), None, "search", 2, 0.03125, PROOF),
+    ),
     Statistic(
         measure="variance",
         subject="bmi from 14 to 60",
@@ -141,6 +145,7 @@ VALUES = [
     requests.Mean(column="hours", low=0.0, high=100.0, by=("sex", requests.Cut("age", (18.0, 65.0)))),
     requests.Total(column="hours", low=0.0, high=100.0, where="smoker", population=10**6),
     requests.Quantile(column="age", levels=(0.25, 0.5), low=0, high=120, where="smoker"),
+    requests.Quantile(column="day", levels=0.5, low="2026-01-01", high="2027-01-01"),
     requests.Variance(column="bmi", low=14.0, high=60.0),
     requests.Covariance(first="bmi", second="age", bounds={"bmi": (14.0, 60.0), "age": (0.0, 120.0)}),
     requests.Correlation(first="bmi", second="age"),

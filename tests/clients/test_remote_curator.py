@@ -2,12 +2,17 @@
 
 import logging
 import pickle
+from datetime import date, datetime
 from fractions import Fraction
 
+import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import holdtrue as ht
+from clients.running import running
 from holdtrue.clients import Remote
 from holdtrue.requests import Covariance
 
@@ -144,6 +149,35 @@ def test_quantiles_are_those_of_the_curator(analyst, curator):
     for wrong in ({"levels": 2}, {"levels": "half"}, {"low": 200}, {"step": 5}, {"method": "tree"}):
         with pytest.raises(ht.InvalidParameter):
             analyst.quantile(**({"column": "age", "levels": 0.5, "low": 0, "high": 127} | wrong))
+
+
+def test_quantiles_of_dates_go_and_come_as_dates(tmp_path):
+    days = np.datetime64("2026-01-01") + np.arange(4000) % 365
+    pq.write_table(pa.table({"day": days, "at": days.astype("M8[us]")}), tmp_path / "stays.parquet")
+    with running(tmp_path / "home") as served:
+        registry = served.service.registry
+        registry.register("stays", {"path": "stays.parquet", "queries": 200, "iid": True})
+        curator = registry.open_dataset("stays").curator
+        ends = {"low": date(2025, 12, 1), "high": np.datetime64("2027-01-31")}
+        with served.connect() as remote:
+            found = remote.median("day", key="one", **ends)
+            assert found == remote.median("day", key="one", low="2025-12-01", high="2027-01-31")
+            assert curator.median("day", **ends).values == found.values
+            assert date(2026, 7, 2) in found.interval
+            assert found.interval.low <= found.value <= found.interval.high
+            price = remote.preview_quantile("at", [0.1, 0.5], low=datetime(2026, 1, 1), high="2027-01-01", step=0.5)  # noqa: DTZ001
+            assert price.points == 731
+            noon = remote.quantile("at", [0.1, 0.5], low=datetime(2026, 1, 1), high="2027-01-01", step=0.5)  # noqa: DTZ001
+            assert datetime(2026, 7, 2, 12) in noon[1].interval  # noqa: DTZ001
+            left = curator.budget.asks
+            for wrong in ({"low": 3}, {"low": "2026-02-30"}, {"step": 0.5}, {"high": date(2025, 1, 1)}, {"low": None}):
+                with pytest.raises(ht.InvalidParameter):
+                    remote.median(**({"column": "day"} | ends | wrong))
+        body = {"column": "day", "levels": 0.5, "low": "2025-12-01", "high": "2027-01-31"}
+        headers = {"Authorization": f"Bearer {served.key('bob')}", "Idempotency-Key": "two"}
+        told = httpx.post(f"{served.url}/v1/datasets/stays/quantile", json=body, headers=headers, timeout=60).json()
+        assert (told["values"], told["low"], told["repeated"]) == (list(found.values), list(found.low), True)
+        assert curator.budget.asks == left
 
 
 def test_select_returns_a_choice(analyst, curator):

@@ -1,6 +1,7 @@
 """`holdtrue ask`, `table`, `mean`, `quantile`, `select` and `preview`: options, text and JSON, and what is refused."""
 
 import re
+from datetime import date
 
 import numpy as np
 import pytest
@@ -111,6 +112,31 @@ def test_dates_are_cut_at_points(call, tmp_path, monkeypatch):
         wrong = call("table", "stays.parquet", words)
         assert (wrong.code, wrong.out) == (2, "")
         assert said in wrong.err
+    assert call("budget", "stays.parquet", "--json").json["asks"] == asked
+
+
+def test_quantiles_of_dates_are_printed_as_dates(call, tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    days = np.datetime64("2026-01-01") + np.arange(3000) % 365
+    pq.write_table(pa.table({"day": days, "at": days.astype("M8[us]")}), tmp_path / "stays.parquet")
+    with ht.Curator(tmp_path / "stays.parquet", queries=60, iid=True, ledger=tmp_path / "stays.ledger"):
+        pass
+    monkeypatch.chdir(tmp_path)
+    words = ("quantile", "stays.parquet", "day", "--low", "2025-12-01", "--high", "2027-01-31")
+    found = convert(call(*words, "--json").json, Quantiles)
+    assert found.interval.low <= date(2026, 7, 2) <= found.interval.high
+    line = next(line for line in call(*words).out.splitlines() if line.startswith("0.5"))
+    assert line.split() == ["0.5", *map(str, (found.value, found.interval.low, found.interval.high))]
+    timed = call("quantile", "stays.parquet", "at", *words[3:], "--step", 0.5, "--preview").out
+    assert "853 points: at most" in timed
+    asked = call("budget", "stays.parquet", "--json").json["asks"]
+    for place, wrong, told in ((4, "2026-02-30", "low must be a date"), (6, "2025", "high must be a date"), (2, "at", None)):
+        given = [*words[:place], wrong, *words[place + 1 :]]
+        refused = call(*given, *([] if told else ["--step", "1e-12"]))
+        assert (refused.code, refused.out) == (2, "")
+        assert (told or "1/24 for an hour") in refused.err
     assert call("budget", "stays.parquet", "--json").json["asks"] == asked
 
 
@@ -317,6 +343,8 @@ def test_a_watch_goes_on_through_its_questions(call):
         (("quantile", DATA, "age", "--low", 9, "--high", 0), 2, "low"),
         (("quantile", DATA, "region", "--low", 0, "--high", 9), 2, "region"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--step", 4), 2, "step"),
+        (("quantile", DATA, "age", "--low", "young", "--high", 9), 2, "low must be a finite number"),
+        (("quantile", DATA, "age", "--low", "nan", "--high", 9), 2, "low must be a finite number"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "guess"), 2, "method"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "exponential", "--where", "smoker"), 2, "where"),
         (("select", DATA, "smoker"), 2, "NAME=QUESTION"),

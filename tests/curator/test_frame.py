@@ -95,6 +95,10 @@ REQUESTS = {
         lambda df: df.income.median(low=0, high=10, step=0.5),
         ("median", ("income",), {"low": 0, "high": 10, "step": 0.5}),
     ),
+    "median of dates": (
+        lambda df: df["house hold"].median(low="2026-01-01", high=date(2026, 7, 1)),
+        ("median", ("house hold",), {"low": "2026-01-01", "high": date(2026, 7, 1)}),
+    ),
     "quantile": (
         lambda df: df[df.age > 65][~df.smoker].income.quantile([0.1, 0.9], low=0, high=10, key="k"),
         (

@@ -185,6 +185,44 @@ def test_a_mistake_in_a_summary_is_told_before_and_costs_nothing(served, analyst
     assert curator.budget.spent == before
 
 
+def test_medians_of_dates_are_asked_and_seen_as_dates(served, analyst):
+    days = np.datetime64("2026-01-01") + np.arange(4000) % 365
+    pq.write_table(pa.table({"day": days, "at": days.astype("M8[us]")}), served.folder / "admissions.parquet")
+    served.service.registry.register("admissions", {"path": "admissions.parquet", "queries": 100, "iid": True})
+    curator, place = served.service.registry.open_dataset("admissions").curator, "/page/datasets/admissions"
+    form, shown = {"column": "day", "low": "2026-01-01", "high": "2027-01-01"}, {"HX-Request": "true"}
+    wrong = [
+        ("low", "", "give low, a date such as 2026-01-31"),
+        ("high", "", "give high, a date such as 2026-01-31"),
+        ("low", "2026-02-30", "low must be a date"),
+        ("high", "2025-01-01", "low must be below high"),
+        ("low", HOSTILE, "low must be a date"),
+        ("step", "0.5", "whole number of days"),
+        ("step", "week", "step are numbers"),
+    ]
+    for field, text, told in wrong:
+        for path in ("preview-quantile", "quantile"):
+            seen = analyst.post(f"{place}/{path}", data=form | {field: text, "form": f"{field} {text}"}, headers=shown)
+            assert told in seen.text.lower()
+            assert HOSTILE not in seen.text
+        assert (seen.status_code, f'data-field="{"low" if "below" in told else field}"' in seen.text) == (422, True)
+    assert curator.budget.spent == 0
+    assert "366 points" in analyst.post(f"{place}/preview-quantile", data=form, headers=shown).text
+    said = analyst.post(f"{place}/quantile", data=form | {"form": "1"}).text
+    found = curator.median("day", low="2026-01-01", high="2027-01-01")
+    assert found.repeated
+    assert f"<output>{found.value}</output>" in said
+    assert f'<b class="number">{found.interval.low}</b> and <b class="number">{found.interval.high}</b>' in said
+    assert f"level%2Cvalue%2Clow%2Chigh%0D%0A0.5%2C{found.value}%2C{found.interval.low}%2C" in said
+    assert 'data-dates="yes"' in said
+    whole = {"column": "at", "step": "0.5", "levels": "0.1, 0.5", "curve": "yes", "form": "2"}
+    said = analyst.post(f"{place}/quantile", data=form | whole, headers=shown).text
+    curve = curator.quantile("at", [0.1, 0.5], low="2026-01-01", high="2027-01-01", step=0.5, method="curve")
+    assert curve.repeated
+    assert str(curve[1].value) in said
+    assert "the distribution" in said.lower()
+
+
 @pytest.mark.parametrize(
     ("kind", "form"),
     [("table", TABLE | {"by_points": "21, 77"}), ("mean", MEAN | {"high": "77"}), ("sum", MEAN | {"high": "78"})],

@@ -8,6 +8,9 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
@@ -430,6 +433,8 @@ def whole(tmp_path_factory, browser):
     (held.folder / "town.csv").write_text("age\n" + "".join(f"{place % 80}\n" for place in range(3_000)))
     registry = held.service.registry
     registry.register("patients", TERMS)
+    pq.write_table(pa.table({"day": np.datetime64("2026-01-01") + np.arange(3_000) % 365}), held.folder / "stays.parquet")
+    registry.register("stays", {"path": "stays.parquet", "queries": 100, "iid": True})
     curator = registry.open_dataset("people").curator
     curator.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=4), target="smoker", epsilon=0.02)  # the first entry
     curator.train("risk", DecisionTreeClassifier(max_depth=2), target="smoker", features=["age", "income"], parts=20)
@@ -448,6 +453,41 @@ def whole(tmp_path_factory, browser):
         page.wait_for_selector("text=Register a dataset")
         yield watched
         watched.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_medians_of_dates_are_asked_and_drawn_and_wrong_dates_told_beside_their_fields(whole, width):
+    page = whole.open("/datasets/stays")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.click("label:has(#kind-quantile)")
+    page.click("#quantile label:has(input[name=column][value=day])")
+    assert page.input_value("#quantile-step") == "1"
+    page.fill("#quantile-low", "2026-02-30")
+    page.fill("#quantile-high", "2027-01-01")
+    page.click("#quantile button.main")
+    page.wait_for_selector("#quantile-low[aria-invalid]")
+    assert "must be a date such as" in words(page, "#quantile .wrong-field")
+    page.fill("#quantile-low", "2026-01-01")
+    page.wait_for_selector("#quantile-price:has-text('366 points')")
+    page.click("#quantile button.main")
+    page.wait_for_selector("#said:has-text('The median of day') canvas")
+    assert re.search(r"2026-\d\d-\d\d between 2026-\d\d-\d\d and 2026-\d\d-\d\d in the population", words(page, "#said"))
+    page.fill("#quantile-levels", "0.1, 0.5, 0.9")
+    page.check("#quantile [name=curve]")
+    page.click("#quantile button.main")
+    page.wait_for_selector("#said [data-plot=distribution] canvas")
+    marks = json.loads(page.get_attribute("#said [data-plot=distribution]", "data-marks"))
+    assert all(mark["said"].startswith("202") and mark["low"] > 1.7e12 for mark in marks)
+    with page.expect_download() as found:
+        page.click("#said >> text=Export the distribution")
+    drawn = Path(found.value.path()).read_text(encoding="utf-8")
+    assert ">July</text>" in drawn
+    assert drawn.count('stroke-width="12"') >= 3  # the intervals
+    assert find_faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    whole.kept(f"dates-{width}")
+    page.set_viewport_size({"width": 390, "height": 900})
+    whole.check()
 
 
 def write_form(page, form, values):

@@ -2,7 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -851,6 +851,184 @@ def test_quantiles_read_back_and_become_frames_and_pictures():
     assert "0.25" in found.brief
     assert "<table>" in found._repr_html_()
     assert str(found).startswith("age\nlevel")
+
+
+# Dates and timestamps: the same search and the same curve, over days or moments.
+
+YEAR = {"low": "2025-01-01", "high": "2026-01-01"}
+FIRST = np.datetime64("2025-01-01")
+
+
+def make_stays(rows=ROWS, seed=3):
+    """Rows with the days of a year, more of them late in it, the same as numbers, and moments within these days."""
+    random = np.random.default_rng([seed, 2025])
+    number = (365 * random.random(rows) ** 0.5).astype(np.int64)
+    day = FIRST + number
+    at = day.astype("M8[us]") + random.integers(0, 86_400_000_000, rows)
+    return {"number": number, "day": day, "at": at, "north": random.random(rows) < 0.5}
+
+
+def test_quantiles_of_dates_are_those_of_their_days_as_numbers(monkeypatch):
+    """A reading of points and no other search: equal thresholds, shares and places, by a search and by a curve."""
+    without_noise(monkeypatch)
+    monkeypatch.setattr(Gaussian, "release", lambda _, value: value if isinstance(value, list) else int(value))
+    with open_curator(make_stays()) as curator:
+        for given in ({"levels": 0.5}, {"levels": [0.1, 0.5, 0.8, 0.9]}, {"levels": [0.3, 0.6], "where": "north"}):
+            numbers, days = curator.quantile("number", low=0, high=365, **given), curator.quantile("day", **YEAR, **given)
+            for name in ("values", "low", "high", "sample_low", "sample_high", "thresholds"):
+                wanted = [str(FIRST + int(each)) for each in getattr(numbers, name)]
+                assert list(getattr(days, name)) == wanted
+            assert (days.shares, days.asks, days.method) == (numbers.shares, numbers.asks, numbers.method)
+
+
+def test_u3_medians_of_dates_and_timestamps_cover_in_every_run():
+    truth = date(2025, 1, 1) + timedelta(days=int(365 * 0.5**0.5))
+    for seed in range(25):
+        with open_curator(make_stays(2000, seed)) as curator:
+            found = curator.median("day", low=date(2024, 1, 1), high=np.datetime64("2026-01-31"))
+            assert truth in found.interval
+            assert found.interval.low <= found.value <= found.interval.high
+            moments = curator.median("at", **YEAR).interval
+            assert moments.low <= datetime.combine(truth, datetime.min.time()) + timedelta(days=1)
+            assert moments.high >= datetime.combine(truth, datetime.min.time())
+
+
+def test_timestamps_have_steps_of_days_or_of_parts_of_one(monkeypatch):
+    without_noise(monkeypatch)
+    rows = make_stays()
+    with open_curator(rows, queries=400) as curator:
+        by_day = curator.quantile("at", 0.5, **YEAR)
+        assert by_day.value.time() == datetime.min.time()
+        by_hour = curator.quantile("at", 0.5, step=1 / 24, **YEAR)
+        assert by_hour.thresholds[0].endswith(":00:00")
+        assert curator.preview_quantile("at", 0.5, step=Fraction(1, 24), **YEAR).points == 24 * 365 + 1
+        median = np.quantile(rows["at"].astype(np.int64), 0.5, method="inverted_cdf").astype("M8[us]").item()
+        assert median in by_hour.sample_interval
+        assert timedelta(0) < by_hour.sample_interval.width <= by_hour.interval.width
+        near = curator.quantile("at", 0.5, low=datetime(2025, 9, 1, 10, 30), high="2025-09-28 10:30:00")  # noqa: DTZ001
+        assert near.value.time() == datetime(2025, 1, 1, 10, 30).time()  # noqa: DTZ001
+
+
+def test_missing_dates_count_as_the_upper_end(monkeypatch):
+    without_noise(monkeypatch)
+    days = np.array(["2025-03-01", "NaT"], dtype="M8[D]").repeat([2800, 3200])
+    with open_curator({"day": days}) as curator:
+        assert curator.quantile("day", 0.4, **YEAR).value == date(2025, 3, 1)
+        assert curator.quantile("day", 0.6, **YEAR).interval.high == date(2026, 1, 1)
+        assert curator.median("day", where="day IS NOT NULL", **YEAR).value == date(2025, 3, 1)
+
+
+def test_dates_that_units_have_are_asked_for_by_aggregates(monkeypatch):
+    without_noise(monkeypatch)
+    rows = {"patient": np.arange(ROWS) % 2000, "seen": FIRST + (np.arange(ROWS) // 20) % 365}
+    with open_curator(rows, unit="patient") as curator:
+        last = curator.median("MAX(seen)", **YEAR)
+        newest = np.zeros(2000, dtype=np.int64)
+        np.maximum.at(newest, rows["patient"], (rows["seen"] - FIRST).astype(np.int64))
+        wanted = date(2025, 1, 1) + timedelta(days=int(np.quantile(newest, 0.5, method="inverted_cdf")))
+        assert wanted in last.sample_interval
+        assert curator.median("MAX(seen)", **YEAR).repeated
+
+
+def test_dates_are_equal_on_arrays_and_duckdb(monkeypatch, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    without_noise(monkeypatch)
+    rows = make_stays()
+    pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), tmp_path / "stays.parquet")
+    found = []
+    for data in (rows, tmp_path / "stays.parquet"):
+        with open_curator(data) as curator:
+            told = [curator.quantile(name, [0.25, 0.5], method="search", **YEAR) for name in ("day", "at")]
+            found.append([(each.values, each.low, each.high, each.thresholds, each.shares) for each in told])
+    assert found[0] == found[1]
+
+
+def test_quantiles_of_dates_read_back_and_become_frames_and_pictures():
+    with open_curator(make_stays()) as curator:
+        found = curator.quantile("day", [0.1, 0.25, 0.5, 0.9], **YEAR)
+        timed = curator.quantile("at", [0.1, 0.25, 0.5, 0.9], **YEAR)
+        assert curator.quantile("day", 0.75, method="curve", **YEAR).repeated
+    assert (found.method, len(found.thresholds)) == ("curve", 365)
+    for each in (found, timed):
+        assert decode(encode(each), Response) == each
+        assert each.to_pandas()["value"].tolist() == [answer.value for answer in each]
+        assert each.to_polars().shape == (4, 4)
+        assert each.to_arrow().schema.field("low").type in ("date32[day]", "timestamp[us]")
+        assert each.plot().get_ylim() == (0, 1)
+        assert f"{each[2].value} ({each[2].interval.low} to " in each.brief
+        assert f"<td>{each[0].value}</td>" in each._repr_html_()
+        heads, *rows = str(each).splitlines()[1:6]
+        assert {len(row) for row in rows} == {len(heads)}
+    assert found[2].interval.width == found[2].interval.high - found[2].interval.low
+    assert str(found.interval) == f"[{found.interval.low}, {found.interval.high}] (95%, population)"
+
+
+def test_a_ledger_with_quantiles_of_dates_is_whole_and_a_changed_one_is_not(tmp_path, monkeypatch):
+    place = tmp_path / "stays.ledger"
+    with open_curator(make_stays(), ledger=place) as curator:
+        curator.quantile("day", 0.5, where="north", key="one", **YEAR)
+        curator.quantile("day", [0.1, 0.5], method="curve", **YEAR)
+        curator.quantile("at", [0.1, 0.5], method="curve", step=0.5, **YEAR)
+    assert not ht.audit_ledger(place).violated
+    right = quantiles.find_quantile_ends
+    with monkeypatch.context() as planted:
+        planted.setattr(quantiles, "find_quantile_ends", lambda *given, **more: right(*given, **more)._replace(value=7))
+        with open_curator(make_stays(seed=9), ledger=tmp_path / "other.ledger") as curator:
+            curator.quantile("day", [0.1, 0.5], method="curve", **YEAR)
+    assert ht.audit_ledger(tmp_path / "other.ledger").violated
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"low": 0}, "low must be a date such as 2026-01-31, since the column holds dates"),
+        ({"low": True}, "low must be a date"),
+        ({"high": "2026-02-30"}, "high must be a date"),
+        ({"high": "someday"}, "high must be a date"),
+        ({"low": np.datetime64("NaT")}, "low must be a date"),
+        ({"low": "2025-01-01 10:00"}, "low must be a date"),
+        ({"low": "0000-01-01"}, "low must be a date"),
+        ({"low": "2026-01-01"}, "low must be below high"),
+        ({"step": 0.5}, "step must be a whole number of days"),
+        ({"step": 7}, "whole number of steps"),
+        ({"step": -1}, "step must be a finite number above 0"),
+        ({"step": "1"}, "step must be"),
+        ({"column": "at", "low": "2025-01-01T99:00"}, "a date or timestamp such as 2026-01-31 10:30:00"),
+        ({"column": "at", "step": 1e-12}, "1/24 for an hour"),
+        ({"column": "at", "step": 1e-9}, "1/24 for an hour"),
+        ({"column": "at", "step": Fraction(1, 86_400_000_000)}, "so wide that there are at most"),
+        ({"column": "number"}, "low must be a finite number"),
+        ({"column": "north"}, "a column of numbers or of dates; it is boolean"),
+    ],
+)
+def test_wrong_dates_are_named_before_anything_is_charged(wrong, told):
+    with open_curator(make_stays(500), queries=20) as curator:
+        given = {"column": "day", "levels": 0.5} | YEAR | wrong
+        for ask in (curator.quantile, curator.preview_quantile):
+            with pytest.raises(InvalidParameter, match=told):
+                ask(**given)
+        assert curator.ledger.entries() == []
+
+
+@pytest.mark.parametrize("where", [None, "north", "day > DATE '2025-05-01'", "at IS NOT NULL OR north", "TRUE"])
+@pytest.mark.parametrize(
+    ("column", "ends"),
+    [
+        ("day", ("2025-01-01", "2025-01-20", 1)),
+        ("day", ("0001-01-01", "9999-11-03", 36_520)),
+        ("at", ("2025-01-01 10:30:00.000001", "2025-01-03 10:30:00.000001", 0.125)),
+        ("at", ("0001-01-01", "9999-11-03", 36_520)),
+    ],
+)
+def test_thresholds_of_dates_are_the_queries_of_their_texts(where, column, ends):
+    with open_curator(make_stays(500)) as curator:
+        task = read_task(curator.pipeline, column, 0.5, low=ends[0], high=ends[1], step=ends[2], where=where)
+        make = make_thresholds(curator.card, column, task.grid, where)
+        for place in range(task.grid.points):
+            assert make(place) == curator.pipeline.parse(task.write_threshold(place))
+        assert rebuild_grid(task.grid.find_point(0), task.grid.find_point(task.grid.last), task.grid.points) == task.grid
 
 
 # Bad input.

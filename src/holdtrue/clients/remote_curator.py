@@ -27,6 +27,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
+from holdtrue.queries.dates import Point, write_point
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
 from holdtrue.records import (
     Answer,
@@ -51,7 +52,7 @@ from holdtrue.verbs.fitting import with_features
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.predicting import ModelSummary
 from holdtrue.verbs.statistic_tasks import StatisticPrice
-from holdtrue.verbs.tables import Point, make_bins
+from holdtrue.verbs.tables import make_bins
 
 __all__ = ["Remote"]
 
@@ -288,8 +289,8 @@ class Remote:
         column: str,
         levels: Number | Sequence[Number],
         *,
-        low: Number,
-        high: Number,
+        low: Point,
+        high: Point,
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
@@ -304,8 +305,8 @@ class Remote:
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
+        low: Point,
+        high: Point,
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
@@ -321,8 +322,8 @@ class Remote:
         column: str,
         levels: Number | Sequence[Number],
         *,
-        low: Number,
-        high: Number,
+        low: Point,
+        high: Point,
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
@@ -730,7 +731,8 @@ _JSON = (str, int, float, bool, type(None))
 
 
 def _write_field(name: str, value: Any, number: Callable[[Any], object] = float) -> Any:  # noqa: ANN401 - JSON
-    """Return a field as JSON has it: records and arrays as what they hold, numbers that JSON does not have as ``number``."""
+    """Return a field as JSON has it: records and arrays as what they hold, dates as text, other numbers as ``number``."""
+    value = write_point(value)
     if isinstance(value, _JSON):
         return value
     if isinstance(value, Struct):

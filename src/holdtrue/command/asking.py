@@ -61,6 +61,7 @@ Questions = Annotated[
 _SHOWN = 20
 _GROUP = "A column with public labels, or a number or date cut at points: age:18,30,65."
 _MOMENTS = ("date", "timestamp")
+_END = "NUMBER|DATE"
 By = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=_GROUP)]
 Where = Annotated[str | None, typer.Option(help="Count only rows that meet this condition.")]
 Keys = Annotated[
@@ -388,17 +389,27 @@ def _read_keys(text: str, card: "Card") -> "tuple[str, list[Label]]":
         raise InvalidParameter("--keys", text, f"labels of the type {kind}") from None
 
 
+def _read_end(text: str) -> float | str:
+    """Return an end as a number, or as the text of a date."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 @share_options
 def quantile(
     asking: Asking,
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers, dates or timestamps.")],
     levels: Annotated[
         list[float] | None, typer.Argument(metavar="LEVEL", help="Levels in (0, 1): 0.5, the median, unless given.")
     ] = None,
     *,
-    low: Annotated[float, typer.Option(help="The public lower end; values below count as it.")],
-    high: Annotated[float, typer.Option(help="The public upper end; values above and missing ones count as it.")],
-    step: Annotated[float, typer.Option(help="How far apart the points of the grid are.")] = 1,
+    low: Annotated[str, typer.Option(metavar=_END, help="The public lower end; values below count as it.")],
+    high: Annotated[
+        str, typer.Option(metavar=_END, help="The public upper end; values above and missing ones count as it.")
+    ],
+    step: Annotated[float, typer.Option(help="How far apart the points of the grid are; of dates in days.")] = 1,
     where: Annotated[str | None, typer.Option(help="Look only at rows that meet this condition.")] = None,
     method: Annotated[str | None, typer.Option(help="How it is found: search, curve, exponential or point.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy of all picks of exponential and point.")] = None,
@@ -409,7 +420,8 @@ def quantile(
     A search of plain questions, of which those asked before are free; a budget that runs out gives the intervals so far.
     Four levels or more, or two on a short grid, take one release for all of them.
     """
-    given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method, "epsilon": epsilon}
+    given: dict[str, Any] = {"low": _read_end(low), "high": _read_end(high), "step": step, "where": where}
+    given |= {"method": method, "epsilon": epsilon}
     wanted = list(levels or [0.5])
     with asking.open() as curator:
         if preview_only:
@@ -421,7 +433,7 @@ def quantile(
         if asking.as_json:
             print_json(found)
             return
-        shown = [[f"{number:.6g}" for number in each] for each in zip(*found.to_columns().values(), strict=True)]
+        shown = [[found.write_number(each) for each in row] for row in zip(*found.to_columns().values(), strict=True)]
         print_table(("level", "value", "low", "high"), shown, right=("value", "low", "high"))
         target = "the population" if found.low is not None else f"these rows: {found.reason}"
         lines = [("holds for", f"{target}, all at once ({found.confidence:.0%})"), ("paid", found.paid)]

@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from holdtrue.curator.models import Model, Models
     from holdtrue.hypotheses.classes import HypothesisClass
     from holdtrue.planning.quantiles import QuantilePrice
+    from holdtrue.queries.dates import Point
     from holdtrue.verbs.distilling import Student
     from holdtrue.verbs.fitting import FitMethod
     from holdtrue.verbs.marginals import Sets
     from holdtrue.verbs.means import Keys
     from holdtrue.verbs.predicting import Method, ModelSummary
-    from holdtrue.verbs.tables import Point
     from holdtrue.verbs.watching import QueryWatch
 
 __all__ = ["Curator"]
@@ -445,8 +445,8 @@ class Curator(PairVerbs):
         column: str,
         levels: Number | Sequence[Number],
         *,
-        low: Number,
-        high: Number,
+        low: "Point",
+        high: "Point",
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
@@ -457,7 +457,8 @@ class Curator(PairVerbs):
         """Return where the values of a column reach one level or several: 0.5 is the median, 0.9 has nine tenths below.
 
         ``low``, ``high`` and ``step`` are public and make the grid that values are counted on: a value counts as the first
-        point that is not below it, one above ``high`` and a missing one as ``high``. With ``where`` only rows that meet a
+        point that is not below it, one above ``high`` and a missing one as ``high``. Of dates and timestamps the ends are
+        dates too, such as "2026-01-31", the step is in days, and answers are dates. With ``where`` only rows that meet a
         condition are looked at, for one further question. ``method="search"`` asks ``column <= point`` as plain questions,
         at most 2 log2(points) for a level, and fewer where such questions were answered before; ``"curve"`` releases the
         shares up to all points at once, after which every level is free. Unless given, a curve for four levels or more, or
@@ -474,15 +475,8 @@ class Curator(PairVerbs):
         from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
 
         self.pipeline.check_open()
-        given: dict[str, Any] = {
-            "low": low,
-            "high": high,
-            "step": step,
-            "where": where,
-            "method": method,
-            "epsilon": epsilon,
-        }
-        task = read_task(self.pipeline, column, levels, **given)
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        task = read_task(self.pipeline, column, levels, epsilon=epsilon, **given)
         who = None if analyst is None else check_text("analyst", analyst)
         if task.method != "search":
             find = find_by_curve if task.method == "curve" else find_by_picks
@@ -493,8 +487,8 @@ class Curator(PairVerbs):
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
+        low: "Point",
+        high: "Point",
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
@@ -511,8 +505,8 @@ class Curator(PairVerbs):
         column: str,
         levels: Number | Sequence[Number],
         *,
-        low: Number,
-        high: Number,
+        low: "Point",
+        high: "Point",
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
@@ -522,15 +516,9 @@ class Curator(PairVerbs):
         from holdtrue.verbs.quantiles import read_task
 
         self.pipeline.check_open()
-        given: dict[str, Any] = {
-            "low": low,
-            "high": high,
-            "step": step,
-            "where": where,
-            "method": method,
-            "epsilon": epsilon,
-        }
-        return read_task(self.pipeline, column, levels, **given).preview(self.pipeline, left=self.budget.asks)
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        task = read_task(self.pipeline, column, levels, epsilon=epsilon, **given)
+        return task.preview(self.pipeline, left=self.budget.asks)
 
     def frame(self) -> "Frame":
         """Return the rows as a frame that reads like pandas and writes requests: ``df[df.age > 65].income.median(...)``.

@@ -12,6 +12,7 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter, UnsupportedQuery
 from holdtrue.exact import Number, rational, read_list
+from holdtrue.queries.dates import Point
 from holdtrue.queries.sql_words import quote_name, quote_text
 
 __all__ = ["Condition", "Expression", "Frame", "GroupedFrame"]
@@ -110,7 +111,7 @@ class Expression:
         return self._call("sum", low=low, high=high, key=key)
 
     def median(
-        self, *, low: Number | None = None, high: Number | None = None, step: Number = 1, key: str | None = None
+        self, *, low: Point | None = None, high: Point | None = None, step: Number = 1, key: str | None = None
     ) -> Any:  # noqa: ANN401 - a response
         """Ask for the median: ``curator.median(column, low=, high=, step=, where=)``."""
         return self._call("median", low=low, high=high, step=step, key=key)
@@ -119,8 +120,8 @@ class Expression:
         self,
         q: Number | Sequence[Number] = 0.5,
         *,
-        low: Number | None = None,
-        high: Number | None = None,
+        low: Point | None = None,
+        high: Point | None = None,
         step: Number = 1,
         key: str | None = None,
     ) -> Any:  # noqa: ANN401 - a response
@@ -152,7 +153,7 @@ class Expression:
         """Return the condition that there is a value."""
         return Condition(self._frame, f"{self.text} IS NOT NULL")
 
-    def _call(self, verb: str, *given: object, low: Number | None, high: Number | None, **more: object) -> Any:  # noqa: ANN401 - a response
+    def _call(self, verb: str, *given: object, low: Point | None, high: Point | None, **more: object) -> Any:  # noqa: ANN401 - a response
         """Call a verb that needs public bounds; those on the card are taken where none are given."""
         column = self._name(verb)
         bounds = self._frame.curator.card.column(column).bounds or (None, None)

@@ -213,7 +213,7 @@ def find_true_quantile(truth: Callable[[str], float], task: QuantileTask, level:
     while first < last:
         middle = (first + last) // 2
         first, last = (first, middle) if truth(task.write_threshold(middle)) >= wanted else (middle + 1, last)
-    return task.grid.find_point(first)
+    return task.grid.find_number(first)
 
 
 def write_rows(folder: Path, population: FinitePopulation, *, rows: int = ROWS, bits: Bits = SYSTEM) -> Path:

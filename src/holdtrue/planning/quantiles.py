@@ -23,6 +23,7 @@ from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_l
 from holdtrue.planning.methods import least_sigma
 from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, refuse_one_side
 from holdtrue.planning.tables import find_boxes
+from holdtrue.queries.dates import DAY, LIMITS, is_date, read_moment, write_constant, write_point, write_value
 
 __all__ = [
     "MOST_CELLS",
@@ -68,43 +69,53 @@ _SHORT_GRID = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class QuantileGrid:
-    """Public points low, low + step, …, high. A value counts as the first point that is not below it, or as high."""
+    """Public points low, low + step, …, high. A value counts as the first point that is not below it, or as high.
+
+    Of dates they are days since 1970-01-01, of timestamps microseconds, as ``kind`` says.
+    """
 
     low: Fraction
     step: Fraction
     points: int
+    kind: str = "number"
 
     @property
     def last(self) -> int:
         """Return the place of high, where every value is counted: it is never asked."""
         return self.points - 1
 
-    def find_point(self, place: int) -> float:
-        """Return the point at a place, in the column's own units."""
+    def find_number(self, place: int) -> float:
+        """Return the point at a place as a number: of a date whole days, of a timestamp microseconds since 1970-01-01."""
         if self.low.denominator == self.step.denominator == 1:
-            return float(self.low.numerator + place * self.step.numerator)
+            whole = self.low.numerator + place * self.step.numerator
+            return whole if self.kind in LIMITS else float(whole)
         return float(self.low + place * self.step)
 
+    def find_point(self, place: int) -> float | str:
+        """Return the point at a place as responses hold it: a number, or a date or timestamp as text."""
+        number = self.find_number(place)
+        return write_value(int(number), self.kind) if self.kind in LIMITS else number
+
     def write_point(self, place: int) -> str:
-        """Return the point at a place as a number of the query language."""
-        return repr(self.find_constant(place))
+        """Return the point at a place as a constant of the query language."""
+        constant = self.find_constant(place)
+        return write_constant(int(constant), self.kind) if self.kind in LIMITS else repr(constant)
 
     def find_constant(self, place: int) -> int | float:
         """Return the point at a place as queries hold it: as a whole number where it is one."""
-        point = self.find_point(place)
-        return int(point) if point.is_integer() and abs(point) < 2**53 else point
+        point = self.find_number(place)
+        return point if isinstance(point, int) or not point.is_integer() or abs(point) >= 2**53 else int(point)
 
 
-def read_grid(low: object, high: object, step: object) -> QuantileGrid:
-    """Return the grid between two public ends.
+def read_grid(low: object, high: object, step: object, kind: str = "number") -> QuantileGrid:
+    """Return the grid between two public ends, of a column of numbers, or of dates or timestamps with a step in days.
 
-    Failure: InvalidParameter for ends that are no numbers, low not below high, a step that does not fit a whole number of
+    Failure: InvalidParameter for ends that are none, low not below high, a step that does not fit a whole number of
     times, more than 2^32 points, and points so near to each other that doubles cannot tell them apart.
     """
-    first, last = _to_decimal(rational("low", low)), _to_decimal(rational("high", high))
-    width = _to_decimal(rational("step", step)) if isinstance(step, (float, np.floating)) else rational("step", step)
+    first, last, width = _read_end("low", low, kind), _read_end("high", high, kind), _read_step(step, kind)
     if first >= last:
-        raise InvalidParameter("low", low, "below high")
+        raise InvalidParameter("low", write_point(low), "below high")
     if width <= 0:
         raise InvalidParameter("step", step, "a finite number above 0")
     steps = (last - first) / width
@@ -112,16 +123,43 @@ def read_grid(low: object, high: object, step: object) -> QuantileGrid:
         raise InvalidParameter("step", step, "a step that leads from low to high in a whole number of steps")
     if steps >= _MOST_POINTS:
         raise InvalidParameter("step", step, f"so wide that there are at most {_MOST_POINTS:,} points")
-    grid = QuantileGrid(first, width, int(steps) + 1)
-    if not (grid.find_point(0) < grid.find_point(1) and grid.find_point(grid.last - 1) < grid.find_point(grid.last)):
+    grid = QuantileGrid(first, width, int(steps) + 1, kind)
+    ends = [grid.find_number(place) for place in (0, 1, grid.last - 1, grid.last)]
+    if not (ends[0] < ends[1] and ends[2] < ends[3]):
         raise InvalidParameter("step", step, "so wide that doubles can tell its points apart")
     return grid
 
 
-def rebuild_grid(low: float, high: float, points: int) -> QuantileGrid:
+def rebuild_grid(low: float | str, high: float | str, points: int) -> QuantileGrid:
     """Return the grid with these ends and this many points, as a ledger keeps it."""
-    first, last = _to_decimal(rational("low", low)), _to_decimal(rational("high", high))
-    return QuantileGrid(first, (last - first) / (points - 1), points)
+    kind = "number" if not isinstance(low, str) else "date" if is_date(low) else "timestamp"
+    first, last = _read_end("low", low, kind), _read_end("high", high, kind)
+    return QuantileGrid(first, (last - first) / (points - 1), points, kind)
+
+
+def _read_end(name: str, value: object, kind: str) -> Fraction:
+    """Return a number, a date in days or a timestamp in microseconds since 1970-01-01."""
+    if kind not in LIMITS:
+        return _to_decimal(rational(name, value))
+    moment = read_moment(value)
+    if moment is None or (kind == "date" and moment % DAY):
+        words = "a date such as 2026-01-31" if kind == "date" else "a date or timestamp such as 2026-01-31 10:30:00"
+        raise InvalidParameter(name, write_point(value), f"{words}, since the column holds {kind}s")
+    return Fraction(moment // DAY if kind == "date" else moment)
+
+
+def _read_step(step: object, kind: str) -> Fraction:
+    """Return a step of numbers, or one that is in days: of dates in days, of timestamps in microseconds."""
+    days = rational("step", step)
+    if kind not in LIMITS:
+        return _to_decimal(days) if isinstance(step, (float, np.floating)) else days
+    if kind == "date" and days.denominator == 1:
+        return days
+    micros = round(days * DAY)  # a float is the double next to a part of a day
+    if kind == "date" or float(Fraction(micros, DAY)) != float(days):
+        whole = "a whole number of days" if kind == "date" else "a number of days, such as 1, or 1/24 for an hour"
+        raise InvalidParameter("step", step, whole)
+    return Fraction(micros)
 
 
 def _to_decimal(value: Fraction) -> Fraction:

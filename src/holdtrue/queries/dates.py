@@ -6,17 +6,19 @@ one that comes with a zone is the moment in UTC. Parts of a microsecond are drop
 
 import datetime as dt
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import UnsupportedQuery
+from holdtrue.exact import Number
 
 __all__ = [
     "DAY",
     "FIRST_DAY",
     "LIMITS",
+    "Point",
     "fit_moments",
     "is_date",
     "list_starts",
@@ -26,7 +28,12 @@ __all__ = [
     "read_timestamp",
     "write_constant",
     "write_moment",
+    "write_point",
+    "write_value",
 ]
+
+Point: TypeAlias = Number | dt.date | np.datetime64 | str
+"""A place on a column: a number, or a date or timestamp, as such or as text."""
 
 DAY: Final = 86_400_000_000
 """Microseconds of a day."""
@@ -85,10 +92,16 @@ def read_timestamp(text: str) -> int:
     return read_date(day) * DAY + seconds * 1_000_000 + time.microsecond
 
 
+def write_value(value: int, kind: str) -> str:
+    """Return a date, or a timestamp with its time of day, as text."""
+    if kind == "date":
+        return str((_EPOCH + dt.timedelta(days=value)).date())
+    return (_EPOCH + dt.timedelta(microseconds=value)).isoformat(sep=" ")
+
+
 def write_constant(value: int, kind: str) -> str:
     """Return a date or timestamp as SQL: the text that reads back as the same number."""
-    moment = _EPOCH + (dt.timedelta(days=value) if kind == "date" else dt.timedelta(microseconds=value))
-    return f"DATE '{moment.date()}'" if kind == "date" else f"TIMESTAMP '{moment.isoformat(sep=' ')}'"
+    return f"{kind.upper()} '{write_value(value, kind)}'"
 
 
 def read_moment(value: object) -> int | None:
@@ -109,6 +122,12 @@ def write_moment(micros: int) -> str:
     """Return a moment as text that :func:`read_moment` reads: a date where the day begins with it."""
     moment = _EPOCH + dt.timedelta(microseconds=micros)
     return str(moment.date()) if micros % DAY == 0 else moment.isoformat(sep=" ")
+
+
+def write_point(value: object) -> object:
+    """Return a date or timestamp as text, and any other value as it is."""
+    found = read_moment(value) if isinstance(value, (dt.date, np.datetime64)) else None
+    return value if found is None else write_moment(found)
 
 
 def list_starts(first: int, last: int, months: int) -> list[int]:

@@ -11,7 +11,7 @@ from holdtrue.records.choices import Choice, Deduction, WatchAnswer, WatchRun
 from holdtrue.records.marginals import Marginals, Synthetic, Workload
 from holdtrue.records.means import MOST_PEOPLE, Contrast, Estimates, Means, Statistic
 from holdtrue.records.models import Evaluation, FittedModel, Hypothesis
-from holdtrue.records.quantiles import Quantiles
+from holdtrue.records.quantiles import DateAnswer, DateInterval, Quantiles
 from holdtrue.records.showing import Listing, html_table, make_frame, text_table
 from holdtrue.records.tables import Table, Unions, count_boxes
 
@@ -21,6 +21,8 @@ __all__ = [
     "Certificate",
     "Choice",
     "Contrast",
+    "DateAnswer",
+    "DateInterval",
     "Deduction",
     "Estimates",
     "Evaluation",

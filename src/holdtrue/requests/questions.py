@@ -248,14 +248,22 @@ class BestError(RequestRecord, frozen=True, kw_only=True, tag="best_error"):
 class Quantile(RequestRecord, frozen=True, kw_only=True):
     """Where the values of a column reach one level or several, each with an interval."""
 
-    column: Annotated[Text, Meta(description="The column, of numbers.")]
+    column: Annotated[Text, Meta(description="The column, of numbers, dates or timestamps.")]
     levels: Annotated[
         Share | Annotated[tuple[Share, ...], Meta(min_length=1, max_length=100)],
         Meta(description="A level such as 0.5, the median, or several."),
     ]
-    low: Annotated[float, Meta(description="The public lower end; values below count as it.")]
-    high: Annotated[float, Meta(description="The public upper end; values above and missing ones count as it.")]
-    step: Annotated[Annotated[float, Meta(gt=0)], Meta(description="How far apart the points of the grid are.")] = 1
+    low: Annotated[
+        float | Annotated[str, Meta(max_length=40)],
+        Meta(description="The public lower end, of dates one such as 2026-01-31; values below count as it."),
+    ]
+    high: Annotated[
+        float | Annotated[str, Meta(max_length=40)],
+        Meta(description="The public upper end; values above and missing ones count as it."),
+    ]
+    step: Annotated[
+        Annotated[float, Meta(gt=0)], Meta(description="How far apart the points of the grid are; of dates in days.")
+    ] = 1
     where: Annotated[Text | None, Meta(description="A condition that rows must meet to be looked at.")] = None
     method: Annotated[
         Literal["search", "curve", "exponential", "point"] | None,

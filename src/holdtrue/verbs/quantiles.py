@@ -17,7 +17,8 @@ from holdtrue.bounds.transfer import interval
 from holdtrue.codec import digest_of, encode
 from holdtrue.errors import BudgetExceeded, HoldtrueError, InsufficientSamples, InvalidParameter
 from holdtrue.events import Repeated
-from holdtrue.exact import Number, amount, positive, text_among
+from holdtrue.exact import Number as AnyNumber
+from holdtrue.exact import amount, positive, text_among
 from holdtrue.mechanisms import Exponential, Gaussian, PermuteAndFlip
 from holdtrue.planning.plans import AnyPlan, OpenPlan, refuse_one_side
 from holdtrue.planning.quantiles import (
@@ -43,9 +44,9 @@ from holdtrue.planning.quantiles import (
 from holdtrue.queries.cards import Card
 from holdtrue.queries.cells import Restriction
 from holdtrue.queries.checking import make_comparison
+from holdtrue.queries.dates import LIMITS, Point
 from holdtrue.queries.parser import find_column, parse
-from holdtrue.queries.syntax_tree import Field, Query
-from holdtrue.queries.syntax_tree import Number as Point
+from holdtrue.queries.syntax_tree import Field, Number, Query
 from holdtrue.records import Answer, Certificate, Quantiles, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
@@ -121,26 +122,27 @@ class QuantileTask:
 def read_task(  # noqa: PLR0913 - one request
     curation: Curation,
     column: str,
-    levels: Number | Sequence[Number],
+    levels: AnyNumber | Sequence[AnyNumber],
     *,
-    low: Number,
-    high: Number,
-    step: Number = 1,
+    low: Point,
+    high: Point,
+    step: AnyNumber = 1,
     where: str | None = None,
     method: str | None = None,
-    epsilon: Number | None = None,
+    epsilon: AnyNumber | None = None,
 ) -> QuantileTask:
     """Read a request for quantiles, and check it against the card before anything is charged.
 
-    Failure: InvalidParameter for a column that holds no numbers, a level outside (0, 1), ends or a step that make no grid,
-    a condition that is none, and a method that is not offered; UnknownColumn; NotCertified where the plan promises one end
-    of every interval only, since a quantile has two.
+    Failure: InvalidParameter for a column that holds no numbers or dates, a level outside (0, 1), ends or a step that make
+    no grid, a condition that is none, and a method that is not offered; UnknownColumn; NotCertified where the plan promises
+    one end of every interval only, since a quantile has two.
     """
     refuse_one_side(curation.plan, "quantiles have")
     kind, written = find_column(column, curation.card)
-    if kind not in ("integer", "real"):
-        raise InvalidParameter("column", column, f"a column of numbers; it is {kind}")
-    wanted, grid, filtered = read_levels(levels), read_grid(low, high, step), where is not None
+    if kind not in ("integer", "real", *LIMITS):
+        raise InvalidParameter("column", column, f"a column of numbers or of dates; it is {kind}")
+    grid = read_grid(low, high, step, kind if kind in LIMITS else "number")
+    wanted, filtered = read_levels(levels), where is not None
     plan, rows = curation.plan, curation.card.rows
     if method is not None:
         chosen = text_among("method", method, METHODS)
@@ -178,10 +180,11 @@ def make_thresholds(card: Card, column: str, grid: QuantileGrid, where: str | No
     restricted = Restriction(None if where is None else parse(where, card), column, field.type)
 
     # A real is compared with a real in any case.
-    find = grid.find_point if field.type == "real" else grid.find_constant
+    find = grid.find_number if field.type == "real" else grid.find_constant
+    kind = field.type if field.type in LIMITS else "integer"
 
     def make(place: int) -> Query:
-        return restricted.join(make_comparison("<=", field, Point(find(place))))
+        return restricted.join(make_comparison("<=", field, Number(find(place), kind)))
 
     return make
 

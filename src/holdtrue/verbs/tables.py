@@ -16,7 +16,7 @@ from msgspec import UNSET
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn, UnsupportedQuery
 from holdtrue.events import Repeated
-from holdtrue.exact import Number, count, rational, read_list, truth
+from holdtrue.exact import count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning.plans import AnyPlan
@@ -36,7 +36,7 @@ from holdtrue.planning.tables import (
 )
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
-from holdtrue.queries.dates import DAY, is_date, list_starts, read_moment, write_moment
+from holdtrue.queries.dates import DAY, Point, is_date, list_starts, read_moment, write_moment
 from holdtrue.queries.parser import SharedColumn, find_column, find_shared, parse
 from holdtrue.queries.sql_words import quote_text
 from holdtrue.queries.syntax_tree import Query
@@ -48,7 +48,6 @@ from holdtrue.verbs.asking import NOT_INDEPENDENT
 __all__ = [
     "Cut",
     "Groups",
-    "Point",
     "TableLayout",
     "cut",
     "list_sizes",
@@ -62,9 +61,6 @@ __all__ = [
 ]
 
 _UnionKind: TypeAlias = Literal["margins", "ranges"]
-Point: TypeAlias = Number | dt.date | np.datetime64 | str
-"""Where a column is cut: a number, or a date or timestamp, as such or as text."""
-
 _Keys: TypeAlias = Mapping[str, Sequence[Label]] | Sequence[Label] | None
 _Rollups: TypeAlias = Sequence[Sequence[Label]]
 _Axes: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, ...], ...], tuple[CellAxis, ...], tuple[tuple[Label, ...], ...]]

@@ -100,12 +100,12 @@ def read_mean(card: Card, form: Mapping[str, str]) -> Mean:
 
 def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
     """Return the quantiles that a form asks for; ends and step that are left empty are those that the card suggests."""
-    column, low, high = read_column_ends(card, form)
+    column, low, high = _read_line(card, form)
     levels = read_numbers(form, "levels") or (0.5,)
     written = read_number(form, "step")
     step = suggest_step(card.column(column)) if written is None else written
     curve = bool(text_of(form, "curve", longest=8))
-    if curve and step > 0 and (high - low) / step > MOST_CELLS:
+    if curve and step > 0 and isinstance(low, float) and isinstance(high, float) and (high - low) / step > MOST_CELLS:
         raise InvalidParameter.saying("step", f"a distribution has at most {MOST_CELLS:,} points; take a larger step")
     return Quantile(
         column=column,
@@ -116,6 +116,18 @@ def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
         where=_read_where(form),
         method="curve" if curve else None,
     )
+
+
+def _read_line(card: Card, form: Mapping[str, str]) -> tuple[str, float | str, float | str]:
+    """Return a column of numbers or dates with its ends; those of dates are always written."""
+    name = text_of(form, "column", longest=_SHORT, least=1)
+    if card.column(name).type not in MOMENTS:
+        return read_column_ends(card, form)
+    low, high = (text_of(form, end, longest=_SHORT).strip() for end in ("low", "high"))
+    for end, written in (("low", low), ("high", high)):
+        if not written:
+            raise InvalidParameter.saying(end, f"give {end}, a date such as 2026-01-31")
+    return name, low, high
 
 
 def read_sum(card: Card, form: Mapping[str, str]) -> Total:

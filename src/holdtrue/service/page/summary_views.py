@@ -1,6 +1,7 @@
 """Tables, means and quantiles as the page shows them: the columns that can be chosen, and responses as bars and lines."""
 
 import csv
+import datetime as dt
 import io
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from holdtrue.queries.cards import Card, Column, Label
-from holdtrue.records import Answer, Certificate, Means, Quantiles, Statistic, Table
+from holdtrue.queries.dates import Point, read_moment
+from holdtrue.records import Answer, Certificate, DateAnswer, Means, Quantiles, Statistic, Table
 
 __all__ = [
     "MOMENTS",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 MOMENTS = ("date", "timestamp")
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - without a zone, as all timestamps
 _PARTS = 5
 _STEPS = 200
 _DIGITS = 2
@@ -47,13 +50,14 @@ class ColumnChoice:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """What can be chosen: columns that make groups, columns of numbers, and what is filled in and open.
+    """What can be chosen: columns that make groups, of numbers, and of these or dates, and what is filled in and open.
 
     ``kind`` is the form that is open, ``filled`` what was written into it, ``priced`` what it would cost.
     """
 
     groups: tuple[ColumnChoice, ...]
     numbers: tuple[ColumnChoice, ...]
+    ordered: tuple[ColumnChoice, ...]
     kind: str = "share"
     filled: dict[str, str] | None = None
     priced: dict[str, Any] | None = None
@@ -70,10 +74,11 @@ class Builder:
 def make_builder(card: Card) -> Builder:
     """Return the choices that a card has: labels that are public and yes-or-no columns, then numbers, which are cut."""
     groups = [_to_group(column) for column in card.columns if _makes_groups(column)]
-    return Builder(
-        groups=tuple(sorted(groups, key=lambda choice: choice.cut)),
-        numbers=tuple(_to_number(column) for column in card.columns if column.type in ("integer", "real")),
+    numbers, moments = (
+        tuple(_to_line(column) for column in card.columns if column.type in kinds)
+        for kinds in (("integer", "real"), MOMENTS)
     )
+    return Builder(tuple(sorted(groups, key=lambda choice: choice.cut)), numbers, (*numbers, *moments))
 
 
 def _makes_groups(column: Column) -> bool:
@@ -87,7 +92,7 @@ def _to_group(column: Column) -> ColumnChoice:
     return ColumnChoice(column.name, cut, {"points": ", ".join(f"{point:g}" for point in suggest_points(column))})
 
 
-def _to_number(column: Column) -> ColumnChoice:
+def _to_line(column: Column) -> ColumnChoice:
     low, high = ("", "") if column.bounds is None else (f"{end:.12g}" for end in column.bounds)
     return ColumnChoice(column.name, cut=False, fills={"low": low, "high": high, "step": f"{suggest_step(column):g}"})
 
@@ -127,6 +132,7 @@ class ShownCell:
     far: float
     truth: float | None
     places: int
+    kind: str = "number"
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -139,8 +145,11 @@ class ShownCell:
         return None if self.truth is None or self.low is None or self.high is None else self.low <= self.truth <= self.high
 
     def write(self, number: float) -> str:
-        """Return a number of this cell as it is shown."""
-        return f"{number:,.{self.places}f}"
+        """Return a number of this cell as it is shown; one that counts milliseconds as a date or a timestamp."""
+        if self.kind == "number":
+            return f"{number:,.{self.places}f}"
+        moment = _EPOCH + dt.timedelta(milliseconds=number)
+        return str(moment.date()) if self.kind == "date" else moment.isoformat(sep=" ")
 
     def to_plot(self, place: int) -> dict[str, Any]:
         """Return the cell as plots read it."""
@@ -277,12 +286,14 @@ def _write_contrast(found: Means, names: Sequence[str], place: int, write: Calla
     return tuple(shown)
 
 
-def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Sequence[float | None]) -> Summary:
+def from_quantiles(found: Quantiles, *, grid: tuple[Point, Point], truths: Sequence[float | None]) -> Summary:
     """Return quantiles as they are shown: each on a line, and on the distribution between the ends of the grid."""
-    places = _count_decimals((*grid, *found.values, *found.thresholds))
+    ends, thresholds = (_to_number(grid[0]), _to_number(grid[1])), [_to_number(each) for each in found.thresholds]
+    kind = "number" if isinstance(found.value, float) else "timestamp" if isinstance(found.value, dt.datetime) else "date"
+    places = 0 if kind != "number" else _count_decimals((*ends, *map(_to_number, found.values), *thresholds))
     names = ["the median" if level == 0.5 else f"{100 * level:.10g} % at or below" for level in found.levels]  # noqa: PLR2004 - a half
-    cells = _make_cells(found, names, truths, places=[places] * len(found))
-    curve = zip(found.thresholds, found.shares, strict=True) if found.method == "curve" else ()
+    cells = _make_cells(found, names, truths, places=[places] * len(found), kind=kind)
+    curve = zip(thresholds, found.shares, strict=True) if found.method == "curve" else ()
     note = "Values outside count as the nearer end, missing ones as the upper end."
     if not found.complete:
         note = f"The budget ran out on the way: these are the intervals so far, which hold and are wider. {note}"
@@ -291,7 +302,7 @@ def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Seque
         title=f"{_name_levels(found.levels)} of {found.column}" + _write_where(found.where),
         heads=("level", found.column),
         cells=cells,
-        axis=_zoom(cells, grid),
+        axis=_zoom(cells, ends),
         confidence=found.confidence,
         note=note,
         paid=_write_paid(found.asks, repeated=found.repeated),
@@ -300,7 +311,7 @@ def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Seque
         csv=write_csv(found.to_columns()),
         reason=found.reason,
         levels=found.levels,
-        grid=grid,
+        grid=ends,
         curve=tuple({"at": at, "share": share} for at, share in curve),
     )
 
@@ -351,21 +362,33 @@ def _to_cell(found: Statistic, truth: float | None) -> ShownCell:
 
 
 def _make_cells(
-    found: Iterable[Answer], names: Sequence[str], truths: Sequence[float | None], *, places: Sequence[int]
+    found: Iterable[Answer | DateAnswer],
+    names: Sequence[str],
+    truths: Sequence[float | None],
+    *,
+    places: Sequence[int],
+    kind: str = "number",
 ) -> tuple[ShownCell, ...]:
     return tuple(
         ShownCell(
             name=name,
-            value=answer.value,
-            low=None if answer.interval is None else answer.interval.low,
-            high=None if answer.interval is None else answer.interval.high,
-            near=answer.sample_interval.low,
-            far=answer.sample_interval.high,
+            value=_to_number(answer.value),
+            low=None if answer.interval is None else _to_number(answer.interval.low),
+            high=None if answer.interval is None else _to_number(answer.interval.high),
+            near=_to_number(answer.sample_interval.low),
+            far=_to_number(answer.sample_interval.high),
             truth=truth,
             places=decimals,
+            kind=kind,
         )
         for name, answer, truth, decimals in zip(names, found, truths, places, strict=True)
     )
+
+
+def _to_number(value: Point) -> float:
+    """Return a number as it is, and a date, a timestamp or the text of one as milliseconds since 1970, as plots read it."""
+    micros = read_moment(value)
+    return float(value) if micros is None else micros / 1000  # type: ignore[arg-type]  # a number
 
 
 def _name_cells(found: Table | Means) -> list[str]:

@@ -20,6 +20,12 @@ function config(paint) {
   };
 }
 
+// A scale of numbers, or of dates in milliseconds, which have no zone.
+function line(told, domain) {
+  const scale = { domain, nice: false, clamp: true };
+  return told.dates ? { type: "temporal", scale: { ...scale, type: "utc" } } : { type: "quantitative", scale };
+}
+
 const specifications = {
   answers(values, paint, width) {
     const tall = 52;
@@ -47,7 +53,7 @@ const specifications = {
   cells(values, paint, width, told) {
     const domain = [Number(told.low), Number(told.high)];
     const y = { field: "place", type: "ordinal", axis: null, scale: { paddingInner: 0 } };
-    const x = { type: "quantitative", scale: { domain, nice: false, clamp: true } };
+    const x = line(told, domain);
     const axis = { title: null, orient: "top", gridDash: [2, 3], tickCount: width < 500 ? 4 : 6 };
     const tooltip = [{ field: "name", title: "cell" }, { field: "said", title: "answer" }, { field: "ends", title: "interval" }, { field: "told", title: "truth" }];
     const ends = { x: { ...x, field: "low", axis }, x2: { field: "high" } };
@@ -64,15 +70,15 @@ const specifications = {
       layer: [
         ...marks,
         { transform: [{ filter: "isValid(datum.truth)" }], mark: { type: "tick", thickness: 2.5, size: 24, color: paint.truth, opacity: 1, yOffset: 10 }, encoding: { y, x: { ...x, field: "truth" }, tooltip } },
-        { mark: { type: "text", align: "left", baseline: "middle", dy: -11, fontSize: 12.5, limit: width - 90, color: paint.ink }, encoding: { y, x: { datum: domain[0], type: "quantitative" }, text: { field: "name" } } },
-        { mark: { type: "text", align: "right", baseline: "middle", dy: -11, fontSize: 13, fontWeight: 600, color: paint.ink }, encoding: { y, x: { datum: domain[1], type: "quantitative" }, text: { field: "said" } } },
+        { mark: { type: "text", align: "left", baseline: "middle", dy: -11, fontSize: 12.5, limit: width - 90, color: paint.ink }, encoding: { y, x: { ...x, datum: domain[0] }, text: { field: "name" } } },
+        { mark: { type: "text", align: "right", baseline: "middle", dy: -11, fontSize: 13, fontWeight: 600, color: paint.ink }, encoding: { y, x: { ...x, datum: domain[1] }, text: { field: "said" } } },
       ],
     };
   },
 
   // The share at or below each value, and each quantile with its interval at its level.
   distribution(values, paint, width, told) {
-    const x = { type: "quantitative", scale: { domain: [Number(told.low), Number(told.high)], nice: false, clamp: true }, axis: { title: told.name, grid: false, tickCount: width < 500 ? 4 : 8 } };
+    const x = { ...line(told, [Number(told.low), Number(told.high)]), axis: { title: told.name, grid: false, tickCount: width < 500 ? 4 : 8 } };
     const y = { type: "quantitative", scale: { domain: [0, 1], nice: false }, axis: { title: null, format: ".0%", values: [0, 0.25, 0.5, 0.75, 1], gridDash: [2, 3] } };
     const marks = { values: JSON.parse(told.marks) };
     const at = { ...y, field: "level" };
@@ -81,7 +87,7 @@ const specifications = {
       height: 260, data: { values },
       layer: [
         { mark: { type: "line", interpolate: "step-after", strokeWidth: 2, color: paint.core }, encoding: { x: { ...x, field: "at" }, y: { ...y, field: "share" } } },
-        { data: marks, mark: { type: "bar", height: 12, cornerRadius: 3, color: paint.band, opacity: 0.85 }, encoding: { y: at, x: { ...x, field: "low" }, x2: { field: "high" }, tooltip } },
+        { data: marks, mark: { type: "rule", strokeWidth: 12, color: paint.band, opacity: 0.85 }, encoding: { y: at, x: { ...x, field: "low" }, x2: { field: "high" }, tooltip } },
         { data: marks, mark: { type: "point", filled: true, size: 90, color: paint.accent, stroke: paint.card, strokeWidth: 2, opacity: 1 }, encoding: { y: at, x: { ...x, field: "value" }, tooltip } },
         { data: marks, transform: [{ filter: "isValid(datum.truth)" }], mark: { type: "tick", thickness: 2.5, size: 24, orient: "vertical", color: paint.truth, opacity: 1 }, encoding: { y: at, x: { ...x, field: "truth" }, tooltip } },
       ],

@@ -3,6 +3,7 @@
 import json
 import math
 import stat
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -179,6 +180,91 @@ def test_v1_an_open_gate_is_known_to_other_processes_by_its_ledger(tmp_path):
     with Holdout(TRUTH, ledger=tmp_path / "b.ledger") as scores:  # a gate whose ledger is gone can say nothing more
         mode._GATES.clear()
         scores.score(START)
+
+
+def test_v1_a_charge_without_an_answer_is_not_answered_while_a_gate_is_open(tmp_path):
+    """A look that was charged and killed tells as much as a new one: also under its key it waits until the gate closes."""
+    with Holdout(TRUTH, looks=10, ledger=tmp_path / "scores.ledger") as scores:
+        kill_during(lambda: scores.score(START, key="first"))
+    with gate_of(ledger=tmp_path / "gate.ledger") as gate, Holdout(TRUTH, ledger=tmp_path / "scores.ledger") as scores:
+        assert gate.facts.told_before
+        for _ in range(2):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                scores.score(START, key="first")
+        gate.certify()
+        said = scores.score(START, key="first")
+        assert (said.looks_left, said.repeated) == (9, False)
+
+
+def test_v1_a_gate_that_is_used_up_is_certified_before_another_opens_or_after_it_has_closed(tmp_path):
+    first = Holdout(TRUTH, looks=10, yes=1, incumbent=START, ledger=tmp_path / "a.ledger")
+    assert first.gate(winning(80, 0))
+    with gate_of(ledger=tmp_path / "b.ledger") as second:
+        assert second.facts.told_before
+        for words in ({}, {"what": "gain"}, {"key": "mine"}):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                first.certify(**words)
+        assert not first.budget.closed
+        second.certify()
+        said = first.certify()
+    with gate_of(ledger=tmp_path / "c.ledger"):
+        assert first.certify().certificate == said.certificate  # was told before
+    first.close()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in this process", "in another one"])
+def test_v1_a_gate_whose_last_yes_may_turn_out_a_no_is_still_open(tmp_path, elsewhere):
+    """It counts as a yes for the gate's own levels; but once it is a no, the gate goes on."""
+    with Holdout(TRUTH, looks=10, yes=1, incumbent=START, ledger=tmp_path / "a.ledger") as gate:
+        kill_during(lambda: gate.gate(winning(40, 39), key="mine"))
+        assert gate.looks_left == 0
+        if elsewhere:
+            mode._GATES.clear()
+        with Holdout(TRUTH, looks=10, ledger=tmp_path / "b.ledger") as scores:
+            for tell in (lambda: scores.score(TRUTH), lambda: gate_of(ledger=tmp_path / "c.ledger")):
+                with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                    tell()
+            assert not gate.gate(winning(40, 39), key="mine")
+            assert gate.looks_left == 9
+            assert gate.gate(winning(80, 0))
+            assert scores.score(TRUTH).looks_left == 9
+
+
+@pytest.mark.parametrize("lasting", [True, False], ids=["files", "memory"])
+def test_v1_a_gate_that_opens_between_a_look_and_its_charge_is_found_before_labels_are_read(tmp_path, lasting, monkeypatch):
+    def place(name):
+        return {"ledger": tmp_path / name} if lasting else {}
+
+    opened, check_left = [], mode.Mode._check_left
+
+    def open_gate(self, given, request_id):
+        check_left(self, given, request_id)
+        if not opened and self is scores._mode:
+            opened.append(gate_of(**place("gate.ledger")))
+
+    with Holdout(TRUTH, looks=10, **place("scores.ledger")) as scores:
+        monkeypatch.setattr(mode.Mode, "_check_left", open_gate)
+        with pytest.raises(ht.ReleaseError, match="the charge stays"):
+            scores.score(START)
+        (gate,) = opened
+        assert not gate.facts.told_before
+        with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+            scores.score(START)
+        gate.certify()
+        gate.close()
+        assert scores.score(START).looks_left == 9  # under the charge it has
+
+
+def test_v1_gates_do_not_wait_for_one_another():
+    """One that is used up and one that is open ask each other before each look, and neither holds the other up."""
+    with Holdout(TRUTH, looks=10, yes=1, incumbent=START) as first:
+        assert first.gate(winning(80, 0))
+        with gate_of() as second, first._pipeline.lock:  # as if a look were being answered
+            asking = Thread(target=lambda: second.gate(winning(80, 10)), daemon=True)
+            asking.start()
+            asking.join(60)
+            assert not asking.is_alive()
+            assert second.looks_left == 99
 
 
 @pytest.fixture

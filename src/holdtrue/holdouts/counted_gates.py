@@ -58,9 +58,7 @@ class CountedGate(Gate):
             return [min(int(sums[0]) * cells // self.cases.grid, cells - 1)]
 
         request = {"target": asked.name, "values": name, "private": False}
-        return PlannedLook(
-            Release("incumbent", request, (part,), NoCost(), 0, 0, (), draw, respond), lambda: [asked.total()]
-        )
+        return PlannedLook(Release("incumbent", request, (part,), NoCost(), 0, 0, (), draw, respond), asked)
 
     def measure_look(self, given: Submission, against: Question | None, used: int) -> Measured:
         """Return the two sums."""
@@ -85,7 +83,7 @@ class CountedGate(Gate):
 
         request = {"target": given.asked.name, "values": given.name, "private": False}
         release = Release("certify", request, (part,), NoCost(), 0, 0, (), lambda sums: [int(sums[0])], respond)
-        return PlannedLook(release, lambda: [given.asked.total()])
+        return PlannedLook(release, given.asked)
 
     def _make_answer(self, known: Known, value: Fraction, certificate: Certificate) -> Answer:
         sure = 1 - self.facts.beta

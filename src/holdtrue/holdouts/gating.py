@@ -20,7 +20,7 @@ from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import Cases
-from holdtrue.holdouts.mode import Look, Mode, Moment, PlannedLook, Submission, name_of, request_id_of, used_up
+from holdtrue.holdouts.mode import Look, Mode, Moment, PlannedLook, Submission, is_new, name_of, request_id_of, used_up
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.submissions import Question, kept_question
 from holdtrue.holdouts.terms import Facts
@@ -270,7 +270,8 @@ class Gate(Mode[Verdict]):
                 raise RefusedError(message)
             part = f"certify {name}" if what == "score" else f"certify {name} {what}"
             given = Submission(against, name, key=key, analyst=analyst)
-            if known is None and not self.pipeline.index.has(part):
+            if is_new(known) and not self.pipeline.index.has(part):
+                self.refuse_beside_gate()
                 mine = self.transcript.find_unanswered(given.request_id(part))
                 self.refuse_second_certificate(what, math.inf if mine is None else mine.number)
             planned = self.plan_certificate(given, part, state, what)

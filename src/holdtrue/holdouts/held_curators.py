@@ -50,7 +50,7 @@ class GatedRows(GateWatch):
                 self._noted = list(list_gates(notes, self._rows))
         here = find_open_gates(self._rows)
         self.is_near = bool(here or self._noted)
-        return any(self.are(gate.cases) and gate.looks_left for gate in here) or any(
+        return any(self.are(gate.cases) and gate.is_open for gate in here) or any(
             is_open_at(place, digest, known) for place, digest in self._noted for known in self._identify()
         )
 

@@ -62,8 +62,7 @@ class Ladder(Mode[Score]):
         part = f"submit {given.name}"
         self.pipeline.index.follow()
         self._shown.follow()
-        release = self._release(given, part)
-        return PlannedLook(release, lambda: [given.asked.total()])
+        return PlannedLook(self._release(given, part), given.asked)
 
     def refuse(self, given: Submission) -> None:
         """Refuse also where the parameter-free rule would need a leader's predictions that this process has not seen."""

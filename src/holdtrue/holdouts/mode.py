@@ -46,6 +46,7 @@ __all__ = [
     "Told",
     "Transcript",
     "find_open_gates",
+    "is_new",
     "name_of",
     "note_folders",
     "request_id_of",
@@ -111,13 +112,13 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class PlannedLook:
-    """The release of one look at its price, what measures it, and the id under which it is charged.
+    """The release of one look at its price, what measures it or whose sum is measured, and the id that it is charged under.
 
     Without one that is the submission's key, else the id of what it asks.
     """
 
     release: Release
-    measure: Callable[[], Measured]
+    measure: Callable[[], Measured] | Question
     id: str | None = None
 
 
@@ -131,6 +132,11 @@ def name_of(asked: Question, pipeline: Pipeline) -> str:
 def request_id_of(part: str) -> str:
     """Return the id of what a look asks."""
     return hashlib.sha256(part.encode()).hexdigest()
+
+
+def is_new(known: Entry | None) -> bool:
+    """Return whether nothing was told under a charge, or there is none: its answer is as new as any other."""
+    return known is None or known.response is None
 
 
 def used_up(words: str, unit: str) -> BudgetExceeded:
@@ -169,7 +175,8 @@ class Mode(ABC, Generic[Told]):
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
         self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
-        self.transcript = Transcript(pipeline.ledger)
+        self.transcript, self._watched = Transcript(pipeline.ledger), Transcript(pipeline.ledger)
+        self._watching = Lock()
         self._file = path if pipeline.ledger.durable and (path := Path(pipeline.ledger.store.where)).is_file() else None
         self._folders = note_folders(self._file)
         pipeline.index.follow()  # whoever opens a ledger that is used up is told so at the first look
@@ -202,8 +209,8 @@ class Mode(ABC, Generic[Told]):
             (part,) = planned.release.parts
             request_id = planned.id or given.request_id(part)
             # What the index knows can only be too little here: the ledger decides again when the charge is made.
-            if known is None and not self.pipeline.index.has(part):
-                self._refuse_beside_gate()
+            if is_new(known) and not self.pipeline.index.has(part):
+                self.refuse_beside_gate()
                 self._check_left(given, request_id)
                 self._note_look()
             found = self.run(planned, request_id, bound=given.key is not None, analyst=given.analyst)
@@ -223,7 +230,7 @@ class Mode(ABC, Generic[Told]):
         hold_curators(self.cases)
         made = self._note_cases(gate=True)
         try:
-            self._refuse_beside_gate()
+            self.refuse_beside_gate()
             if not self.facts.told_before and not self.pipeline.index.draws:
                 self._refuse_told(noted=made)
         except RefusedError:
@@ -252,7 +259,8 @@ class Mode(ABC, Generic[Told]):
         from holdtrue.holdouts.held_curators import were_told
         from holdtrue.holdouts.open_gates import find_told
 
-        if were_told(self.cases) or (noted and find_told(self._notes, self.cases)):
+        here = were_told(self.cases) or _find_open(_LOOKED, self.cases, but=self.pipeline.ledger.terms.key)
+        if here or (noted and find_told(self._notes, self.cases)):
             message = "another ledger told of these cases while this gate was opened; open the gate under a new ledger"
             raise RefusedError(message)
 
@@ -271,11 +279,20 @@ class Mode(ABC, Generic[Told]):
         if notes is not None:
             notes.close()
 
-    def _refuse_beside_gate(self) -> None:
+    def refuse_beside_gate(self) -> None:
         """Refuse whatever is told of cases on which another ledger has an open gate."""
         others = _find_open(_GATES, self.cases, but=self.pipeline.ledger.terms.key)
-        if any(gate.looks_left for gate in others) or self._is_noted_elsewhere():
+        if any(gate.is_open for gate in others) or self._is_noted_elsewhere():
             raise RefusedError(OPEN_ELSEWHERE)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether this gate may still say yes. It waits for no look, so two gates may ask it of each other."""
+        from holdtrue.holdouts.open_gates import may_say_yes
+
+        with self._watching:
+            self._watched.follow()
+            return may_say_yes(self.facts, self._watched)
 
     def _is_noted_elsewhere(self) -> bool:
         """Return whether another ledger that is noted has an open gate on these cases, in whatever process."""
@@ -291,11 +308,16 @@ class Mode(ABC, Generic[Told]):
 
         ``bound``: its id is the caller's key, which names this request also where an older answer serves it.
         """
-        release = planned.release
+        release, measure = planned.release, partial(self._measure_ungated, planned.measure)
         request = encode({"verb": release.verb, "part": release.parts[0]})
-        plan = partial(plan_single, release, request=request, measure=planned.measure, key=request_id)
+        plan = partial(plan_single, release, request=request, measure=measure, key=request_id)
         (found,) = self.pipeline.run(Job(plan, key=request_id if bound else None, analyst=analyst))
         return found
+
+    def _measure_ungated(self, what: Callable[[], Measured] | Question) -> Measured:
+        """Measure what was charged, unless a gate was opened on these cases since: it may have found no charge."""
+        self.refuse_beside_gate()
+        return [what.total()] if isinstance(what, Question) else what()
 
     def _check_left(self, given: Submission, request_id: str) -> None:
         """Refuse a look beyond the plan; one that was charged and never answered is not: its charge is there."""

@@ -34,6 +34,7 @@ __all__ = [
     "find_told",
     "is_open_at",
     "list_gates",
+    "may_say_yes",
     "note_cases",
     "was_told",
 ]
@@ -143,7 +144,7 @@ def note_cases(notes: Notes, key: str, cases: Cases, *, gate: bool) -> bool:
 def find_open_gate(notes: Notes, cases: Cases) -> str | Path | None:
     """Return the place of another ledger that has a gate which is open on these cases; None if there is none."""
     noted = _read_noted(notes, cases, (_GATE,))
-    return next((place for place, facts, looks in noted if _is_open(facts, looks)), None)
+    return next((place for place, facts, looks in noted if may_say_yes(facts, looks)), None)
 
 
 def list_gates(notes: Notes, cases: int) -> Iterator[tuple[str | Path, str]]:
@@ -154,7 +155,7 @@ def list_gates(notes: Notes, cases: int) -> Iterator[tuple[str | Path, str]]:
 def is_open_at(ledger: str | Path, digest: str, known: bytes) -> bool:
     """Return whether a ledger has a gate that is open on the cases that are known by this."""
     found = _read_looks(ledger, digest, known)
-    return found is not None and _is_open(*found)
+    return found is not None and may_say_yes(*found)
 
 
 def find_told(notes: Notes, cases: Cases) -> bool:
@@ -170,7 +171,7 @@ def was_told(cases: Cases, ledger: str | None) -> bool:
         return was_told_here(cases) or find_told(notes, cases)
 
 
-def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, Any, Transcript]]:
+def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, Facts, Transcript]]:
     """Return every other ledger that is noted with these cases: its place, the facts on its card, and its looks."""
     known = None
     for place, note in notes.list_others(kinds):
@@ -182,7 +183,7 @@ def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[
             yield place, *found
 
 
-def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[dict[str, Any], Transcript] | None:
+def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[Facts, Transcript] | None:
     """Return the facts and the looks of a ledger; None where it is gone, or of other cases."""
     try:
         account = open_ledger(ledger)
@@ -193,14 +194,14 @@ def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[dict[str
             return None
         looks = Transcript(account)
         looks.follow()
-        return json.loads(account.terms.card)["holdout"], looks
+        return convert(json.loads(account.terms.card)["holdout"], Facts), looks
 
 
-def _is_open(card: dict[str, Any], looks: Transcript) -> bool:
-    """Return whether a gate may still say yes."""
-    facts = convert(card, Facts)
+def may_say_yes(facts: Facts, looks: Transcript) -> bool:
+    """Return whether a gate may still say yes: also where it may only if charges without an answer turn out to be a no."""
     asked, used, closed = count_looks(looks)
-    return not closed and asked < facts.looks and used < (facts.yes or 1)
+    told = used - sum(map(is_look, looks.unanswered.values()))
+    return not closed and asked < facts.looks and told < (facts.yes or 1)
 
 
 def count_looks(looks: Transcript) -> tuple[int, int, bool]:

@@ -65,8 +65,7 @@ class Scoring(Mode[Score]):
         if asked.difference and known is None and not self.pipeline.index.has(f"score {given.name}"):
             self._refuse_vacuous(asked)
         words: dict[str, object] = {} if given.team is None else {"team": given.team}
-        release = self._release(asked, given.name, words)
-        return PlannedLook(release, lambda: [asked.total()])
+        return PlannedLook(self._release(asked, given.name, words), asked)
 
     def _refuse_vacuous(self, asked: Question) -> None:
         """Refuse a comparison that could tell nothing: by public numbers its interval holds all that is possible."""
@@ -123,8 +122,7 @@ class Rounding(Mode[Score]):
         asked = given.asked
         if asked.difference or asked.divisor != self.cases.grid:
             raise InvalidParameter("metric", asked.name, "a mean over all cases: other questions need a private holdout")
-        release = self._release(asked, given.name)
-        return PlannedLook(release, lambda: [asked.total()])
+        return PlannedLook(self._release(asked, given.name), asked)
 
     def _near(self, look: int) -> float:
         """Return how far a look's score may be from the truth, by its number; the plan's alpha in ledgers before S5."""
@@ -215,7 +213,7 @@ class GuessAndCheck(Mode[Score]):
         del known  # what was told before is read when it is drawn
         self.pipeline.index.follow()
         asked, part = given.asked, f"score {given.name} {given.guess!r}"
-        return PlannedLook(self._release(given, part), lambda: [asked.total()])
+        return PlannedLook(self._release(given, part), asked)
 
     def refuse(self, given: Submission) -> None:
         """Refuse also once nothing more can be told."""

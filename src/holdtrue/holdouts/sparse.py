@@ -150,7 +150,7 @@ class Runs(Mode[Told]):
         cost = 0 if run is not None else self._cost
         release = Release(verb, request | {"run": name}, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
         request_id = request_id_in_run(part, name) if given.key is None else given.key
-        return LookInRun(release, lambda: [given.asked.total()], request_id, drawn_in, responses)
+        return LookInRun(release, given.asked, request_id, drawn_in, responses)
 
     def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
         """Go on with the run if what was drawn in it is what the ledger has for the look."""

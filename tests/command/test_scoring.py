@@ -117,7 +117,7 @@ def test_a_document_type_is_refused_before_its_entities_are_looked_at(tmp_path, 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("r.csv", "id,passed\na,maybe-canary\n", "line 2: needs passed to be 1 or 0"),
+        ("r.csv", "id,passed\na,maybe-canary\n", "line 2: needs a score that is a number in [0, 1], or passed"),
         ("r.csv", "id,score\na,1.5\n", "line 2"),
         ("r.csv", "id,score\na,nan\n", "line 2"),
         ("r.csv", "id,score,passed\na,1,1\n", "one of them"),
@@ -125,7 +125,7 @@ def test_a_document_type_is_refused_before_its_entities_are_looked_at(tmp_path, 
         ("r.csv", "id,score\na,1\na,0\n", "twice"),
         ("r.csv", "id,score\n", "no cases"),
         ("r.csv", 'id,score\n"canary,1\n', "not valid CSV"),
-        ("r.csv", "id,score,output\na,1,x\nb,1\n", "output for some"),
+        ("r.jsonl", '{"id": 1, "score": 1, "output": "x"}\n{"id": 2, "score": 1}\n', "output for some"),
         ("r.jsonl", '{"id": 1, "score": "canary"}\n', "line 1"),
         ("r.jsonl", '["canary"]\n', "not a JSON object"),
         ("r.jsonl", "canary\n", "not a JSON object"),
@@ -257,7 +257,10 @@ def test_other_cases_under_an_old_ledger_are_refused_and_no_look_is_spent(score,
     table(tmp_path / "fewer.csv", FAIR[:-1])
     fewer = score("fewer.csv", "--holdout", "e.holdout")
     assert fewer.code == 3
-    assert "2,999 cases; the holdout has 3,000" in fewer.err
+    assert "1 of the 3,000 cases of the holdout are not in these results" in fewer.err
+    (tmp_path / "e.holdout.ids").rename(tmp_path / "ids")
+    assert "2,999 cases; the holdout has 3,000" in score("fewer.csv", "--holdout", "e.holdout").err
+    (tmp_path / "ids").rename(tmp_path / "e.holdout.ids")
     table(tmp_path / "others.csv", FAIR, cases=[f"other {number}" for number in range(CASES)])
     others = score("others.csv", "--holdout", "e.holdout")
     assert others.code == 3

@@ -82,6 +82,11 @@ BAD = {
         "entry 2: has the same id",
     ),
     "no columns of ours": (f"question,{CANARY}\n1,2\n", "needs columns id and score"),
+    "two columns of scores": ("id,score,score\n1,1,0\n", "has two columns of one name"),
+    "a comma in a number": ("id,score\n1,0,5\n", "line 2: has more or fewer cells than there are columns"),
+    "a table that was cut short": ("id,score\n1,1\n2", "line 3: has more or fewer cells than there are columns"),
+    "a number that Python alone reads": ("id,score\n1,0_1\n", "NaN is none of these"),
+    "digits of another script": ("id,score\n1,\uff11\n", "NaN is none of these"),
     "no id": (lines({"score": 1}), "needs an id"),
     "no cases": (lines({"spec": {}, "final_report": {}}), "has no cases"),
     "a log without samples": (json.dumps(HEADER | {"results": {"scores": []}}), "has no cases"),
@@ -176,7 +181,7 @@ def test_a_cell_that_is_empty_counts_as_nothing(tmp_path):
 
 
 def test_odd_rows_of_tables_and_tools_are_read_or_refused(tmp_path):
-    assert read_results(write(tmp_path, "a.csv", "id,score\na,1,x,y\n")).values.tolist() == [1.0]
+    assert read_results(write(tmp_path, "a.csv", "id,score\na,1,,\n")).values.tolist() == [1.0]
     odd = {"instance_id": "a", "stats": 5, "train_trial_index": [1]}
     assert read_results(write(tmp_path, "a.json", json.dumps([odd]))).values.tolist() == [0.0]
     counts = [{"name": {"name": "m"}, "count": count, "sum": 10**400} for count in ("2", 0, None)]

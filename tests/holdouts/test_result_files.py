@@ -68,7 +68,7 @@ def test_equal_outputs_have_equal_digests_and_are_not_kept(tmp_path):
         ("a.csv", f"id,{CANARY}\n", "needs columns id and score"),
         ("a.csv", "id,score\n", "has no cases"),
         ("a.csv", f'id,score\na,1\n"{CANARY}', "is not valid CSV"),
-        ("a.csv", f"id,score\na,1\nb,{CANARY}\n", "line 3: needs passed"),
+        ("a.csv", f"id,score\na,1\nb,{CANARY}\n", "line 3: needs a score"),
         ("a.csv", f"id,score\n{CANARY},1\n{CANARY},0\n", "id"),
         ("a.jsonl", f'{{"id": "a", "score": 1}}\n{CANARY}\n', "line 2: is not a JSON object"),
         ("a.jsonl", f'["{CANARY}"]\n', "entry 1: is not a JSON object"),

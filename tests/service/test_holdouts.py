@@ -82,7 +82,7 @@ def test_a_gate_registered_by_its_number_of_cases_takes_results(owner, analyst):
     assert (said["yes"], said["looks_left"]) == (True, 9)
     wrong = posted(analyst, "counted", "gate", {"cases": [1.0] * 400, "ids": ["x", "y", *ids[2:]]}, "two")
     told = refused(wrong, 422)["detail"]
-    assert "2 are not: x, y; 2 of its 400 cases are missing" in told
+    assert "2 of the 400 ids in these results are not ids of the holdout (x, y), and 2 of its 400 cases are not" in told
     assert left(analyst, "counted") == 9
 
 
@@ -106,7 +106,7 @@ def test_the_command_scores_on_a_service(owner, service_url, owner_key, tmp_path
     full = score("full", "--submission", "a commit")
     assert "9 of 10 left" in full.stdout
     assert "scored before" in score("full", "--submission", "a commit").stdout  # known by its public name
-    assert "400 are not" in str(score("far", file="full").exception)
+    assert "400 of the 400 ids" in str(score("far", file="full").exception)
     assert isinstance(score("far", "--create", "--looks", "3").exception, ht.InvalidParameter)
     assert left(owner, "far") == 9
 

@@ -438,7 +438,6 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
         known |= {"ids": results.ids, "cluster": results.clusters}
         held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
     except FingerprintMismatch:
-        _compare_ids(where, results)
         message = "these ids differ from those of the holdout; create another holdout for other cases"
         raise FingerprintMismatch(message) from None
     if terms is not None and "://" not in where:
@@ -480,15 +479,6 @@ def read_kept_cases(where: str) -> "Results | None":
     return Results(np.array(ids), np.ones(len(ids)), clusters=tuple(clusters) if isinstance(known[0], list) else None)
 
 
-def _compare_ids(where: str, results: "Results") -> None:
-    """Say how many ids differ, where the ids of the holdout were kept beside its ledger."""
-    from holdtrue.holdouts.result_files import check_ids
-
-    known = read_kept_cases(where)
-    if known is not None:
-        check_ids(results.ids.tolist(), known.ids.tolist())
-
-
 def _find_terms(where: str) -> "tuple[Facts, Plan]":
     from holdtrue.holdouts.terms import stored_facts
 
@@ -500,10 +490,15 @@ def _find_terms(where: str) -> "tuple[Facts, Plan]":
 
 
 def _check_known(where: str, results: "Results") -> None:
+    """Refuse other cases than those of the holdout, whose ids may be kept beside its ledger."""
+    from holdtrue.holdouts.result_files import check_ids
+
     stored = _find_terms(where)
-    rows, cases = stored[1].rows, results.number
+    known, rows, cases = read_kept_cases(where), stored[1].rows, results.number
     if bool(stored[0].clusters) != (results.clusters is not None):
         raise InvalidParameter.without_value("--cluster", "given as when the holdout was created")
+    if known is not None:
+        check_ids(results.ids.tolist(), known.ids.tolist())
     if not stored[0].clusters and rows != cases:
         message = f"these are {cases:,} cases; the holdout has {rows:,}, and every look must cover all of them"
         raise FingerprintMismatch(message)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from holdtrue import exact
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count, read_list
+from holdtrue.holdouts.result_files import compare_ids
 
 __all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "clamped_results", "narrow_array", "unit_interval"]
 
@@ -24,7 +25,6 @@ BITS = 20
 Array: TypeAlias = npt.NDArray[Any]
 _WHOLE = 2.0**53
 _TEXT = "U"
-_SHOWN = 3  # ids that a message names
 
 
 def array_of(name: str, values: object) -> Array:
@@ -186,7 +186,8 @@ class Cases:
         given = array_of("ids", ids)
         order = np.argsort(given, kind="stable")
         if given.size != self.ids.size or not np.array_equal(given[order], self.ids):
-            raise InvalidParameter.saying("ids", _compare_ids(given, self.ids))
+            words = compare_ids(given.astype(str).tolist(), self.ids.astype(str).tolist())
+            raise InvalidParameter.saying("ids", f"ids must be those of the holdout, each once{words and f'; {words}'}")
         return array[order]
 
     def predictions(self, values: object, ids: object = None) -> Array:
@@ -220,18 +221,6 @@ class Cases:
         for array in (self.truth, self.ids):
             digest.update(b"" if array is None else array.dtype.str.encode() + array.tobytes())
         return digest.digest()
-
-
-def _compare_ids(given: Array, known: Array) -> str:
-    """Return how many ids are wrong, and some of the submission's own that are."""
-    told, wanted = given.astype(str), set(known.astype(str).tolist())
-    wrong = [case for case in dict.fromkeys(told.tolist()) if case not in wanted]
-    words = "ids must be those the holdout was opened with, each once"
-    if wrong:
-        more = f" and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
-        words += f"; {len(wrong):,} are not: {', '.join(case[:40] for case in wrong[:_SHOWN])}{more}"
-    missing = len(wanted.difference(told.tolist()))
-    return f"{words}; {missing:,} of its {len(wanted):,} cases are missing" if missing else words
 
 
 def _kind_of(array: Array) -> str:

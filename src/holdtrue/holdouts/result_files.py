@@ -19,10 +19,10 @@ from holdtrue.errors import FingerprintMismatch, InvalidParameter, RequestError
 from holdtrue.holdouts.files.rows import ResultRows, Row, open_frame, open_rows, refuse_file
 from holdtrue.holdouts.files.tools import TOOLS, Attempt, Tool, digest_json, is_missing, read_any
 
-__all__ = ["ResultChoice", "Results", "check_ids", "is_result_source", "read_results"]
+__all__ = ["ResultChoice", "Results", "check_ids", "compare_ids", "is_result_source", "read_results"]
 
 _YES, _NO = ("1", "1.0", "true", "yes", "passed"), ("0", "0.0", "false", "no", "failed")
-_RANGE = "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]"
+_RANGE = "needs a score that is a number in [0, 1], or passed that is 1 or 0, true or false"
 _SCALE = "; --scale LOW,HIGH maps another range, such as --scale 0,100"
 _SHOWN = 12
 _LABELS = ("label", "labels", "target", "expected", "expected_output", "gold", "reference", "y_true")
@@ -107,17 +107,24 @@ def read_results(source: object, choice: ResultChoice | None = None) -> Results:
     raise RequestError(message)
 
 
+def compare_ids(found: Iterable[str], known: Iterable[str]) -> str:
+    """Return how many ids are not those of the holdout, some of them, and how many cases have none; nothing if all agree."""
+    given, wanted = set(found), set(known)
+    wrong, missing = sorted(given - wanted), len(wanted - given)
+    if not wrong:
+        return f"{missing:,} of the {len(wanted):,} cases of the holdout are not in these results" if missing else ""
+    such = f"{', '.join(case[:40] for case in wrong[:3])}{', …' if len(wrong) > 3 else ''}"  # noqa: PLR2004
+    return (
+        f"{len(wrong):,} of the {len(given):,} ids in these results are not ids of the holdout ({such}), and {missing:,} of "
+        f"its {len(wanted):,} cases are not in them"
+    )
+
+
 def check_ids(found: Iterable[str], known: Iterable[str]) -> None:
     """Refuse results whose ids are not those of the holdout: FingerprintMismatch, with how many, and some of them."""
-    given, wanted = set(found), set(known)
-    if given != wanted:
-        wrong = sorted(given - wanted)
-        such = f" ({', '.join(case[:40] for case in wrong[:3])}{', …' if len(wrong) > 3 else ''})" if wrong else ""  # noqa: PLR2004
-        message = (
-            f"{len(wrong):,} of the {len(given):,} ids in these results are not ids of the holdout{such}, and "
-            f"{len(wanted - given):,} of its {len(wanted):,} cases are not in them; --id PATH takes ids from another field, "
-            "such as --id doc_id"
-        )
+    words = compare_ids(found, known)
+    if words:
+        message = f"{words}; every look is at all of them, and --id PATH takes ids from another field, such as --id doc_id"
         raise FingerprintMismatch(message)
 
 
@@ -263,7 +270,7 @@ class _Gathering:
         text = str(value).strip().lower() if isinstance(value, (str, bool, np.bool_)) else ""
         number = high if text in _YES[2:] else low if text in _NO[2:] else _to_number(value)
         if number is None or math.isnan(number):
-            self.refuse(f"{_RANGE}, and NaN is none", place)
+            self.refuse(f"{_RANGE}; NaN is none of these", place)
         scaled = (number - low) / (high - low)
         if not 0 <= scaled <= 1:
             self.refuse(_RANGE + _SCALE, place)
@@ -275,6 +282,8 @@ def _join_digests(digests: list[str]) -> str:
 
 
 def _to_number(value: object) -> float | None:
+    if isinstance(value, str) and ("_" in value or not value.isascii()):  # Python takes 0_1 for 1
+        return None
     try:
         return float(value) if isinstance(value, (str, int, float, np.number)) else None
     except (ValueError, OverflowError):

@@ -185,9 +185,13 @@ def _read_csv(path: Path) -> _Numbered:
     with path.open(encoding="utf-8-sig", newline="") as text:
         rows = csv.DictReader(text, strict=True)
         try:
+            names = [name for name in rows.fieldnames or () if name]
+            if len(set(names)) < len(names):
+                refuse_file(str(path), "has two columns of one name", line=1)
             yield 1, dict.fromkeys(rows.fieldnames or ())
             for row in rows:
-                row.pop(None, None)  # cells beyond the last column
+                if any(row.pop(None, ())) or None in row.values():  # 0,5 for 0.5, or a file that was cut short
+                    refuse_file(str(path), "has more or fewer cells than there are columns", line=rows.line_num)
                 yield rows.line_num, row
         except csv.Error:
             refuse_file(str(path), "is not valid CSV", line=rows.line_num)

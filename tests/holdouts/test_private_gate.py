@@ -177,6 +177,24 @@ def test_v1_4_every_look_or_run_is_charged_within_the_cap(noise):
             assert gate.plan.cap == pytest.approx(4)
 
 
+@pytest.mark.parametrize("noise", NOISES)
+def test_v1_4_a_yes_whose_submission_cannot_be_kept_is_told_by_the_one_draw_that_was_paid_for(tmp_path, noise):
+    """An error that only a yes can have would tell of every draw under one charge, again and again."""
+    path, kept = tmp_path / "a.ledger", tmp_path / "a.ledger.submissions"
+    with open_gate(**NOISES[noise], ledger=path) as gate:
+        shutil.rmtree(kept)
+        kept.write_text("no folder can be made here")
+        assert gate.gate(right(0.8, 2)).yes
+        assert gate.gate(right(0.8, 2)).repeated
+        assert not gate.gate(right(0.5, 1)).yes  # this process knows the incumbent
+    with Holdout(TRUTH, ledger=path) as again, pytest.raises(ht.HoldtrueError, match="cannot be read or written now"):
+        again.gate(right(0.95, 3))
+    kept.unlink()
+    with Holdout(TRUTH, ledger=path, incumbent=right(0.8, 2)) as again:
+        assert again.gate(right(0.95, 3)).yes
+    assert ht.verify(path)
+
+
 def test_v1_4_a_gate_whose_noise_drowns_every_yes_is_refused():
     with pytest.raises(ht.InsufficientSamples, match="100 cases are too few for a private gate at epsilon 1"):
         Holdout(TRUTH[:100], looks=LOOKS, yes=YES, private=True)

@@ -422,7 +422,9 @@ class Gate(Mode[Verdict]):
             bound = self.prove_bound(given, against, measured) if len(measured) > 0 else None
             if bound is None:
                 return [0, 0]
-            self._keep(given.name, asked)  # before the yes is stored: whoever reads it there must find the incumbent
+            # Before the yes is stored: whoever reads it there must find the incumbent. Where that fails, the charge has no
+            # answer and counts as a yes.
+            self._keep(given.name, asked)
             return [1, round((bound - given.margin) * _HUNDRED)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:

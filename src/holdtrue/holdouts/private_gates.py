@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from holdtrue.accounting.closed_forms import smallest
 from holdtrue.bounds.gate_levels import VALUE_UNIT, bet_surplus, threshold_tail, wins_table
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import RefusedError
+from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.events import NoCost
 from holdtrue.exact import UNIT, round_up
 from holdtrue.holdouts import sparse
@@ -162,7 +163,8 @@ class PrivateDepthGate(DepthGate):
         def draw(measured: Measured) -> list[int]:
             if len(measured) == 0 or not is_above(int(measured[0])):
                 return [0, 0]
-            self._keep(given.name, given.asked)
+            with suppress(HoldtrueError):  # an error with a yes alone would tell of a draw, and nobody pays for the next
+                self._keep(given.name, given.asked)
             return [1, 0]
 
         return draw

@@ -212,6 +212,25 @@ def test_v1_a_gate_that_is_used_up_is_certified_before_another_opens_or_after_it
     first.close()
 
 
+def test_v1_a_gate_that_is_closed_is_read_and_repeats_itself_while_another_is_open(tmp_path):
+    with Holdout(TRUTH, looks=2, yes=1, incumbent=START, ledger=tmp_path / "used.ledger") as gate:
+        assert gate.gate(winning(80, 0))
+    mode._GATES.clear()
+    with gate_of(ledger=tmp_path / "early.ledger") as gate:
+        told = gate.certify()  # before any look
+    mode._GATES.clear()
+    with gate_of(ledger=tmp_path / "open.ledger") as gate:
+        used, early = (Holdout(TRUTH, ledger=tmp_path / f"{name}.ledger") for name in ("used", "early"))
+        with used, early:
+            assert used.gate(winning(80, 0)).repeated
+            assert early.certify().value == told.value
+            assert [line.verb for line in used.history] == ["incumbent", "gate"]
+            for tell in (used.certify, lambda: used.gate(TRUTH), lambda: early.gate(TRUTH), lambda: early.certify("gain")):
+                with pytest.raises(ht.RefusedError):
+                    tell()
+        assert gate.gate(winning(80, 10))  # and the open one goes on
+
+
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in this process", "in another one"])
 def test_v1_a_gate_whose_last_yes_may_turn_out_a_no_is_still_open(tmp_path, elsewhere):
     """It counts as a yes for the gate's own levels; but once it is a no, the gate goes on."""

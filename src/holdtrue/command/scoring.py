@@ -493,14 +493,13 @@ def _check_known(where: str, results: "Results") -> None:
     """Refuse other cases than those of the holdout, whose ids may be kept beside its ledger."""
     from holdtrue.holdouts.result_files import check_ids
 
-    stored = _find_terms(where)
-    known, rows, cases = read_kept_cases(where), stored[1].rows, results.number
-    if bool(stored[0].clusters) != (results.clusters is not None):
+    (facts, plan), known = _find_terms(where), read_kept_cases(where)
+    if bool(facts.clusters) != (results.clusters is not None):
         raise InvalidParameter.without_value("--cluster", "given as when the holdout was created")
     if known is not None:
         check_ids(results.ids.tolist(), known.ids.tolist())
-    if not stored[0].clusters and rows != cases:
-        message = f"these are {cases:,} cases; the holdout has {rows:,}, and every look must cover all of them"
+    if not facts.clusters and plan.rows != results.number:
+        message = f"these are {results.number:,} cases; the holdout has {plan.rows:,}, and every look must cover all of them"
         raise FingerprintMismatch(message)
 
 

@@ -230,9 +230,10 @@ class Mode(ABC, Generic[Told]):
         hold_curators(self.cases)
         made = self._note_cases(gate=True)
         try:
-            self.refuse_beside_gate()
-            if not self.facts.told_before and not self.pipeline.index.draws:
-                self._refuse_told(noted=made)
+            if self.is_open:  # one that is used up or certified may be read, and tells again what it told
+                self.refuse_beside_gate()
+                if not self.facts.told_before and not self.pipeline.index.draws:
+                    self._refuse_told(noted=made)
         except RefusedError:
             with _GATES_LOCK:
                 _GATES.discard(self)

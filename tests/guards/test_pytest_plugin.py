@@ -67,10 +67,12 @@ def test_a_suite_goes_through_a_gate_and_its_tests_are_not_shown(tmp_path):
         ("25", "-x"),
         ("25", "--junitxml=results.xml"),
         ("25", "-s"),
+        ("25", "--pdb"),
+        ("25", "--holdtrue-create", "many"),
     )
     assert "holdtrue.holdouts" not in modules  # pytest starts without the rest of the package
-    assert [code for code, _ in asked] == [2, 0, 2, 1, 1, 0, 3, 4, 4, 4]
-    missing, created, again, small, repeated, large, fewer, stopped, *_ = (said for _, said in asked)
+    assert [code for code, _ in asked] == [2, 0, 2, 1, 1, 0, 3, 4, 4, 4, 4, 4]
+    missing, created, again, small, repeated, large, fewer, stopped, *_, terms = (said for _, said in asked)
     assert "there is no gate at gate.holdout; --holdtrue-create creates one, once" in missing
     assert "created over 30 cases; these outcomes are the incumbent" in created
     assert "already a gate" in again
@@ -78,7 +80,8 @@ def test_a_suite_goes_through_a_gate_and_its_tests_are_not_shown(tmp_path):
     assert "9 looks and 2 yes left" in repeated
     assert "yes: better than the incumbent, for fresh cases; with 95% confidence every yes of this gate is true" in large
     assert "30 cases in" in large
-    assert "differ" in fewer or "other" in fewer
+    assert "these are 27 cases; the holdout has 30; every look is at all of them" in fewer
+    assert "--holdtrue-create: invalid looks_and_yes value: 'many'" in terms
     assert "leave out -x" in stopped
     for said in (created, small, repeated, large):
         assert not [word for word in ("canary", "failed", "passed", "FAIL", "skipped", "warning") if word in said]

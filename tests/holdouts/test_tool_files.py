@@ -279,5 +279,5 @@ def test_ids_are_kept_for_their_owner_alone(score, tmp_path):
     assert json.loads(place.read_text()) == [f"sum-{number}" for number in NUMBERS]
     place.unlink()  # nothing but a number in one sentence depends on it
     other = score(FILES / "deepeval_second.json", "--holdout", "g.holdout", "--score", "Exact", "--id", "input")
-    assert (other.code, "these ids differ from those of the holdout" in other.err) == (3, True)
+    assert (other.code, "the ledger belongs to other data" in other.err) == (3, True)
     assert score(FILES / "inspect_second.eval", "--holdout", "g.holdout").code == 1

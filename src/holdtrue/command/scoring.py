@@ -14,7 +14,6 @@ from holdtrue.command.asking import print_receipt
 from holdtrue.command.output import Json, print_json, print_lines
 from holdtrue.command.paths import Analyst, check_free, hide_password, share_options
 from holdtrue.errors import (
-    FingerprintMismatch,
     InsufficientSamples,
     IntegrityError,
     InvalidParameter,
@@ -434,12 +433,8 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
         _check_new_cases(where, results)
         if terms["yes"] is not None:
             known |= {"metric": metric, "incumbent": results.values, "incumbent_name": made.known_as}
-    try:
-        known |= {"ids": results.ids, "cluster": results.clusters}
-        held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
-    except FingerprintMismatch:
-        message = "these ids differ from those of the holdout; create another holdout for other cases"
-        raise FingerprintMismatch(message) from None
+    known |= {"ids": results.ids, "cluster": results.clusters}
+    held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
     if terms is not None and "://" not in where:
         with os.fdopen(os.open(f"{where}.ids", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as text:
             ids = results.ids.tolist()
@@ -493,14 +488,11 @@ def _check_known(where: str, results: "Results") -> None:
     """Refuse other cases than those of the holdout, whose ids may be kept beside its ledger."""
     from holdtrue.holdouts.result_files import check_ids
 
-    (facts, plan), known = _find_terms(where), read_kept_cases(where)
+    (facts, _), known = _find_terms(where), read_kept_cases(where)
     if bool(facts.clusters) != (results.clusters is not None):
         raise InvalidParameter.without_value("--cluster", "given as when the holdout was created")
     if known is not None:
         check_ids(results.ids.tolist(), known.ids.tolist())
-    if not facts.clusters and plan.rows != results.number:
-        message = f"these are {results.number:,} cases; the holdout has {plan.rows:,}, and every look must cover all of them"
-        raise FingerprintMismatch(message)
 
 
 def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:

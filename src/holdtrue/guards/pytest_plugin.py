@@ -12,17 +12,23 @@ import pytest
 __all__ = ["GatedSession", "pytest_addoption", "pytest_configure"]
 
 _TELL_TALES = ("lfplugin", "nfplugin", "stepwiseplugin")
-_SHOWN = "--holdtrue-gate runs every test and shows none: leave out -x, --maxfail, --junitxml and -s"
+_SHOWN = "--holdtrue-gate runs every test and shows none: leave out -x, --maxfail, --junitxml, --pdb and -s"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     add = parser.getgroup("holdtrue", "a gate over the outcomes of all tests (Holdtrue)").addoption
     add("--holdtrue-gate", metavar="LEDGER", help="Ask this gate whether the suite did better than the incumbent.")
-    add("--holdtrue-create", metavar="LOOKS,YES", help="Create the gate; these outcomes are its incumbent.")
+    add("--holdtrue-create", metavar="LOOKS,YES", type=looks_and_yes, help="Create the gate; its incumbent is this run.")
     add("--holdtrue-unseen", action="store_true", help="Create it for changes made without sight of the tests.")
     add("--holdtrue-margin", metavar="GAIN", type=float, default=0.0, help="By how much the suite must do better.")
     add("--holdtrue-submission", metavar="ID", help="A public id of the change, such as a commit: again, it is no look.")
+
+
+def looks_and_yes(text: str) -> dict[str, Any]:
+    """Return the terms of a gate, with its numbers of looks and of yes; pytest refuses other text."""
+    looks, _, yes = text.partition(",")
+    return {"looks": int(looks), "yes": int(yes or 1), "metric": "hits"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = config.option
     if given.holdtrue_gate is None or hasattr(config, "workerinput"):
         return
-    if given.maxfail or getattr(given, "xmlpath", None) or given.capture not in ("fd", "sys"):
+    if given.maxfail or getattr(given, "xmlpath", None) or given.usepdb or given.capture not in ("fd", "sys"):
         raise pytest.UsageError(_SHOWN)
     for name in _TELL_TALES:
         config.pluginmanager.unregister(name=name)
@@ -81,9 +87,7 @@ class GatedSession:
             message = f"there is {'already a' if creates else 'no'} gate at {where}; --holdtrue-create creates one, once"
             raise UnknownName(message)
         if creates:
-            looks, _, yes = creates.partition(",")
-            terms = {"looks": int(looks), "yes": int(yes or 1), "unseen": given.holdtrue_unseen, "metric": "hits"}
-            terms |= {"incumbent": results, "incumbent_name": name}
+            terms = creates | {"incumbent": results, "incumbent_name": name, "unseen": given.holdtrue_unseen}
         with Holdout(np.ones(len(results)), ids=list(self.passed), ledger=where, **terms) as gate:
             if creates:
                 self.words = f"created over {len(results):,} cases; these outcomes are the incumbent"

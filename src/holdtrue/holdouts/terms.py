@@ -36,7 +36,7 @@ from holdtrue.bounds.transcripts import guess_and_check_alpha, rounding_cells, r
 from holdtrue.codec import convert, decode, encode
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import open_engine
-from holdtrue.errors import InsufficientSamples, InvalidParameter, RefusedError
+from holdtrue.errors import FingerprintMismatch, InsufficientSamples, InvalidParameter, RefusedError
 from holdtrue.exact import (
     ROUNDING,
     UNIT,
@@ -302,6 +302,10 @@ def facts_and_plan(
     stored = stored_facts(ledger)
     if stored is not None:
         facts, frozen = stored
+        if frozen.rows != cases.units:
+            units = "clusters" if facts.clusters else "cases"
+            message = f"these are {cases.units:,} {units}; the holdout has {frozen.rows:,}; every look is at all of them"
+            raise FingerprintMismatch(message)
         facts.agree(_said_again(terms))
         return facts, frozen
     _check(cases, terms)

@@ -347,6 +347,7 @@ def test_a_gate_in_another_folder_is_named(score, tmp_path, monkeypatch):
         told = score("../fair.csv", "--holdout", "g.holdout", "--create", "--looks", 5, "--yes", 3)
         assert told.code == code
     assert f"{tmp_path / 'one' / 'g.holdout'}: a gate on these cases is open" in " ".join(told.err.split())
+    assert "if these are other cases, give them other ids, such as --id input" in " ".join(told.err.split())
     assert not list((tmp_path / "two").iterdir())
 
 

@@ -456,7 +456,8 @@ def _check_new_cases(where: str, results: "Results") -> None:
     cases = cases_of(np.ones(results.number), ids=results.ids, cluster=results.clusters)
     place = find_open_gate(FolderNotes(None if "://" in where else Path(where)), cases)
     if place is not None:
-        raise RefusedError(f"{place}: " + OPEN_ELSEWHERE)
+        message = f"{place}: {OPEN_ELSEWHERE}, such as --id input"
+        raise RefusedError(message)
 
 
 def read_kept_cases(where: str) -> "Results | None":

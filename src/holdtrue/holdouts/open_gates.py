@@ -144,7 +144,7 @@ def note_cases(notes: Notes, key: str, cases: Cases, *, gate: bool) -> bool:
 def find_open_gate(notes: Notes, cases: Cases) -> str | Path | None:
     """Return the place of another ledger that has a gate which is open on these cases; None if there is none."""
     noted = _read_noted(notes, cases, (_GATE,))
-    return next((place for place, facts, looks in noted if may_say_yes(facts, looks)), None)
+    return next((place for place, card, looks in noted if may_say_yes(convert(card, Facts), looks)), None)
 
 
 def list_gates(notes: Notes, cases: int) -> Iterator[tuple[str | Path, str]]:
@@ -155,7 +155,7 @@ def list_gates(notes: Notes, cases: int) -> Iterator[tuple[str | Path, str]]:
 def is_open_at(ledger: str | Path, digest: str, known: bytes) -> bool:
     """Return whether a ledger has a gate that is open on the cases that are known by this."""
     found = _read_looks(ledger, digest, known)
-    return found is not None and may_say_yes(*found)
+    return found is not None and may_say_yes(convert(found[0], Facts), found[1])
 
 
 def find_told(notes: Notes, cases: Cases) -> bool:
@@ -171,7 +171,7 @@ def was_told(cases: Cases, ledger: str | None) -> bool:
         return was_told_here(cases) or find_told(notes, cases)
 
 
-def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, Facts, Transcript]]:
+def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, Any, Transcript]]:
     """Return every other ledger that is noted with these cases: its place, the facts on its card, and its looks."""
     known = None
     for place, note in notes.list_others(kinds):
@@ -183,7 +183,7 @@ def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[
             yield place, *found
 
 
-def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[Facts, Transcript] | None:
+def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[dict[str, Any], Transcript] | None:
     """Return the facts and the looks of a ledger; None where it is gone, or of other cases."""
     try:
         account = open_ledger(ledger)
@@ -194,7 +194,7 @@ def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[Facts, T
             return None
         looks = Transcript(account)
         looks.follow()
-        return convert(json.loads(account.terms.card)["holdout"], Facts), looks
+        return json.loads(account.terms.card)["holdout"], looks
 
 
 def may_say_yes(facts: Facts, looks: Transcript) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -990,6 +990,7 @@ def test_a_ledger_with_quantiles_of_dates_is_whole_and_a_changed_one_is_not(tmp_
         ({"low": np.datetime64("NaT")}, "low must be a date"),
         ({"low": "2025-01-01 10:00"}, "low must be a date"),
         ({"low": "0000-01-01"}, "low must be a date"),
+        ({"low": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))}, "low must be a date"),  # in the year 0, in UTC
         ({"low": "2026-01-01"}, "low must be below high"),
         ({"step": 0.5}, "step must be a whole number of days"),
         ({"step": 7}, "whole number of steps"),

@@ -488,7 +488,11 @@ def test_histograms_of_dates_are_by_month_quarter_year_or_of_one_width(monkeypat
         (lambda curator: curator.histogram("admitted", low="2026-01-01", high="2026-02-01", bins="week"), "month, quarter"),
         (lambda curator: curator.histogram("admitted", low="2026-02-01", high="2026-01-01", bins="month"), "before high"),
         (lambda curator: curator.histogram("admitted", low="2026-02-01", high=7, bins="month"), "high must be"),
-        (lambda curator: curator.median("admitted", low=0, high=9), "column"),
+        (lambda curator: curator.median("admitted", low=0, high=9), "low must be a date such as"),
+        (
+            lambda _: ht.cut("admitted", [dt.datetime.max.replace(tzinfo=dt.timezone(dt.timedelta(hours=-1)))]),
+            "points must be",
+        ),
     ],
 )
 def test_bad_dates_are_named_before_anything_is_charged(wrong, match):

@@ -107,14 +107,12 @@ def write_constant(value: int, kind: str) -> str:
 def read_moment(value: object) -> int | None:
     """Return the microseconds of a date, a datetime (in UTC where it has a zone) or a text that reads as one, else None."""
     moment = value.astype("M8[us]").item() if isinstance(value, np.datetime64) else value
-    if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
-        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-    text = moment.isoformat() if isinstance(moment, dt.date) else moment
-    if not isinstance(text, str):
-        return None
     try:
-        return read_timestamp(text)
-    except UnsupportedQuery:
+        if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+        text = moment.isoformat() if isinstance(moment, dt.date) else moment
+        return read_timestamp(text) if isinstance(text, str) else None
+    except (UnsupportedQuery, OverflowError):  # which is no moment, or one that in UTC is beyond the calendar
         return None
 
 

@@ -17,9 +17,10 @@ from engines.conftest import ENGINES
 from holdtrue.engines import duckdb_engine, fingerprints, open_engine
 from holdtrue.engines.base import CHUNK
 from holdtrue.engines.fingerprints import Fingerprint
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import InvalidParameter, ReleaseError
 from holdtrue.kernels import row_words, row_words_compiled
 from holdtrue.kernels.row_words import LANES, mix_rows
+from holdtrue.queries.columns import read_as_held, read_stored
 from holdtrue.queries.evaluator import Values
 
 KEY = bytes(range(40))
@@ -331,7 +332,76 @@ def test_parquet_read_as_it_lies_is_the_same_table(tmp_path):
             prints.add(engine.fingerprint(KEY))
     assert len(prints) == 1
     coded = duckdb_engine._read_parquet(str(tmp_path / "whole0.parquet"), ["few", "many"])
-    assert {str(each.type)[:10] for each in next(iter(coded)).columns} == {"dictionary", "string"}
+    assert {str(each.type)[:10] for each in next(iter(coded))[0]().columns} == {"dictionary", "string"}
+
+
+def test_groups_of_rows_read_by_threads_or_a_page_at_a_time_are_the_same_table(tmp_path, monkeypatch):
+    """A small group is read by the thread that hashes it, a large one by the thread that lists them: one fingerprint."""
+    cells = _make_cells(7_000)
+    pq.write_table(cells, tmp_path / "rows.parquet", row_group_size=900)
+    readers, prints = [], {_print(cells)}
+    read = duckdb_engine.read_as_held
+    monkeypatch.setattr(
+        duckdb_engine, "read_as_held", lambda name, column: readers.append(len(column)) or read(name, column)
+    )
+    for largest in (0, 900 * 8 * len(cells.column_names) - 1, 1 << 25):
+        monkeypatch.setattr(duckdb_engine, "_GROUP", largest)
+        prints.add(_print(tmp_path / "rows.parquet"))
+    assert len(prints) == 1
+    assert sum(readers) == 3 * 7_000 * len(cells.column_names)
+
+
+@pytest.mark.parametrize("largest", [0, 1 << 25], ids=["here", "by threads"])
+def test_a_file_that_changes_while_it_is_hashed_is_refused(tmp_path, monkeypatch, largest):
+    """Rows are looked at only if their file is still the one that was opened, after they were read."""
+    path, changed = tmp_path / "rows.parquet", tmp_path / "other.parquet"
+    for place, first in ((path, 0), (changed, 1)):
+        pq.write_table(pa.table({"a": np.arange(first, first + 4_000)}), place, row_group_size=1_000)
+    monkeypatch.setattr(duckdb_engine, "_GROUP", largest)
+    whole = Fingerprint.total_rows
+
+    def replace_then_total(fingerprint, cells, *, rows):
+        if changed.exists():
+            changed.replace(path)
+        return whole(fingerprint, cells, rows=rows)
+
+    monkeypatch.setattr(Fingerprint, "total_rows", replace_then_total)
+    with closing(open_engine(path)) as engine, pytest.raises(ReleaseError, match="changed since they were opened"):
+        engine.fingerprint(KEY)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "uint32", "int64", "float", "double", "bool", "string", "large_string"])
+def test_cells_as_they_are_held_are_those_that_queries_read(kind):
+    """Cut anywhere, with NULL or without: the same values, and missing in the same places."""
+    rng = np.random.default_rng(3)
+    given = rng.integers(0, 3, 300)
+    cells = [None if number % 7 == 3 else value for number, value in enumerate(given.tolist())]
+    for listed in (cells, given.tolist()):
+        array = pa.array(listed, pa.int8()).cast(kind)
+        for part in (array, array.slice(13, 200), array.slice(5, 0)):
+            held = read_as_held("x", part)
+            wide = read_stored(
+                "x",
+                part,
+                {"bool": "boolean", "string": "text", "large_string": "text"}.get(
+                    kind, "real" if "o" in kind else "integer"
+                ),
+            )
+            there = np.ones(len(part), dtype=np.bool_) if held.valid is None else held.valid
+            assert there.tolist() == wide.valid.tolist()
+            assert held.data[there].tolist() == wide.data[there].tolist()
+            assert held.dictionary == wide.dictionary
+
+
+def test_machine_code_is_loaded_before_many_rows_and_not_for_few(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(row_words, "_COMPILED", loaded.append)
+    taken = Fingerprint(KEY, schema=[("a", "integer"), ("t", "text")])
+    taken.expect_rows(1_000_000)
+    Fingerprint(OLD_KEY, schema=[("a", "integer")]).expect_rows(10**9)
+    assert loaded == []
+    taken.expect_rows(50_000_000)
+    assert loaded == [4 * 50_000_000]
 
 
 @pytest.mark.parametrize(
@@ -362,11 +432,12 @@ def test_a_group_of_rows_larger_than_memory_is_read_a_page_at_a_time(tmp_path):
 
     def measure_peak(batches):
         before, most = pa.total_allocated_bytes(), 0
-        for batch in batches:
-            assert batch.num_rows
+        for read, rows in batches:
+            assert read().num_rows == rows
             most = max(most, pa.total_allocated_bytes() - before)
         return most
 
     assert measure_peak(duckdb_engine._read_parquet(str(path), list(columns))) < 4 * rows * len(columns)
     with pq.ParquetFile(path) as file:
-        assert measure_peak(file.iter_batches(1 << 16, use_threads=False)) > 8 * rows * len(columns)
+        whole = file.iter_batches(1 << 16, use_threads=False)
+        assert measure_peak((batch.slice, batch.num_rows) for batch in whole) > 8 * rows * len(columns)

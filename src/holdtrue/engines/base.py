@@ -302,6 +302,7 @@ class StreamedEngine(Engine):
             return taken.total_rows(read(), rows=rows)
 
         def take() -> bytes:
+            taken.expect_rows(self.rows)
             waiting: deque[Future[tuple[int, int, int]]] = deque()
             beside = max(1, (os.cpu_count() or 1) - 1)  # this thread reads, and hashes too while the others have enough
             with ThreadPoolExecutor(beside, thread_name_prefix="holdtrue-rows") as pool:

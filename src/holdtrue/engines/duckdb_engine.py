@@ -44,7 +44,7 @@ from holdtrue.exact import count
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card, Declared
-from holdtrue.queries.columns import check_names, flags_of, open_masked, read_stored, type_of_arrow
+from holdtrue.queries.columns import check_names, flags_of, open_masked, read_as_held, read_stored, type_of_arrow
 from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
 from holdtrue.queries.emitters import emit_duckdb as emit_value
@@ -73,7 +73,9 @@ _ATOMS = 64
 _LOOK_SECONDS = 0.1
 _ATTEMPTS = 100
 _OFF = {"statistics_propagation", "row_group_pruner", "partial_aggregate_pushdown"}
-_PAGE = 1 << 20
+_PAGE = 1 << 16
+_GROUP = 1 << 25  # bytes of a group of rows that a thread holds at once
+_WORD = 8
 _SMALL_DICTIONARY = 1 << 14  # bytes of its page
 _PLAIN = {(kind, "NONE") for kind in ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")}
 _PLAIN |= {("INT32", "INT"), ("INT64", "INT"), ("BYTE_ARRAY", "STRING")}
@@ -170,10 +172,10 @@ class DuckDBEngine(LocalEngine):
             yield from super()._yield_all()
             return
         self._check_files()
-        for path in paths:
-            for batch in _read_parquet(path, names):
-                yield partial(self._read_batch, batch, names), batch.num_rows
-                done += batch.num_rows
+        for file in self._seen:
+            for read, rows in _read_parquet(file.path, names):
+                yield partial(_view_batch, read, rows, file), rows
+                done += rows
         self._check_files()
         if done != self.rows:
             raise ReleaseError(FAILED)
@@ -435,17 +437,45 @@ def _is_plain(path: str, card: Card) -> bool:
     )
 
 
-def _read_parquet(path: str, names: Sequence[str]) -> Iterator["pa.RecordBatch"]:
-    """Yield the rows of a Parquet file in batches, texts that have a small dictionary everywhere as places in it."""
+def _read_parquet(path: str, names: Sequence[str]) -> Iterator[tuple[Callable[[], "pa.RecordBatch"], int]]:
+    """Yield the rows of a Parquet file in batches, texts that have a small dictionary everywhere as places in it.
+
+    A group of rows is read by whoever calls what stands for it, in a thread of its own choice; one that may be larger than
+    memory is read here, a page at a time.
+    """
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+        metadata = file.metadata
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     large = {chunk.path_in_schema for chunk in chunks if not _has_small_dictionary(chunk)}
-    # A page at a time: a group of rows may be larger than memory.
-    with pq.ParquetFile(path, read_dictionary=[*{*names} - large], buffer_size=_PAGE, pre_buffer=False) as file:
-        yield from file.iter_batches(CHUNK, columns=list(names), use_threads=False)
+    opened = partial(
+        pq.ParquetFile, path, metadata=metadata, read_dictionary=[*{*names} - large], buffer_size=_PAGE, pre_buffer=False
+    )
+
+    def read(place: int) -> "pa.RecordBatch":
+        with opened() as file:
+            group = file.read_row_group(place, columns=list(names), use_threads=False)
+        (batch,) = group.combine_chunks().to_batches()
+        return batch
+
+    for place, group in enumerate(groups):
+        if max(group.total_byte_size, group.num_rows * len(names) * _WORD) <= _GROUP:
+            if group.num_rows:
+                yield partial(read, place), group.num_rows
+            continue
+        with opened() as file:
+            for batch in file.iter_batches(CHUNK, row_groups=[place], columns=list(names), use_threads=False):
+                yield batch.slice, batch.num_rows  # all of it
+
+
+def _view_batch(read: Callable[[], "pa.RecordBatch"], rows: int, file: FileState) -> list[Values]:
+    """Return the columns of rows that are read now; refuse those of a file that changed."""
+    batch = read()
+    if batch.num_rows != rows or has_changed(file):
+        raise ReleaseError(FAILED)
+    return [read_as_held(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
 
 
 def _has_small_dictionary(chunk: "pq.ColumnChunkMetaData") -> bool:

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.kernels import Words
-from holdtrue.kernels.row_words import LANES, mix_rows
+from holdtrue.kernels.row_words import LANES, expect_work, mix_rows
 from holdtrue.queries.evaluator import Values
 
 __all__ = ["Fingerprint", "tables_in"]
@@ -79,6 +79,11 @@ class Fingerprint:
         sealed = self._make_cipher(b"words").encryptor().update(counter.tobytes())
         return np.frombuffer(sealed, dtype="<u4").astype(np.uint64).reshape(words, 2, LANES)
 
+    def expect_rows(self, rows: int) -> None:
+        """Make ready for so many rows, as far as that pays."""
+        if self._word_keys is not None:
+            expect_work(len(self._word_keys) * rows)
+
     def add(self, cells: Sequence[Values], *, rows: int) -> None:
         """Add rows: for every column of the schema in turn, its 64-bit values or text by its places, with their validity."""
         self.merge(self.total_rows(cells, rows=rows))
@@ -87,26 +92,26 @@ class Fingerprint:
         """Return what rows come to, without adding them: several threads may ask for their own rows at once."""
         texts = [None if column.dictionary is None else self._hash_texts(column.dictionary) for column in cells]
         left, right = 0, 0
+        whole = [_find_cells(column) for column in cells]
         for start in range(0, rows, _TOGETHER):
-            some = [_cut_rows(column, slice(start, start + _TOGETHER)) for column in cells]
-            size = min(_TOGETHER, rows - start)
+            part = slice(start, min(start + _TOGETHER, rows))
             if self._word_keys is not None:
-                left += _sum_blocks(self._mix_words(some, texts, size, keys=self._word_keys))
+                left += _sum_blocks(self._mix_words(whole, texts, part, keys=self._word_keys))
                 continue
-            state = self._chain_cells(some, texts, size)
+            state = self._chain_cells(whole, texts, part)
             ends = [_sum_blocks(self._room.encrypt(cipher, state)) for cipher in self._spread]
             left, right = left + ends[0], right + ends[1]
         return rows, left % (1 << 128), right % (1 << 128)
 
-    def _mix_words(self, cells: Sequence[Values], texts: Sequence[Words | None], rows: int, *, keys: Words) -> Words:
+    def _mix_words(self, cells: Sequence[Values], texts: Sequence[Words | None], part: slice, *, keys: Words) -> Words:
         """Return a block for each row: its words and, after every 64 columns, which cells are there, mixed and chained."""
-        room, first = self._room, 0
+        room, first, rows = self._room, 0, part.stop - part.start
         room.lanes[:, :rows] = 0
         for start in range(0, len(cells), _MASK):
             used, there = 0, list[There]()
             for column, table in zip(cells[start : start + _MASK], texts[start : start + _MASK], strict=True):
                 lines = room.words[used : used + (1 if table is None else 2), :rows]
-                there.append(_write_words(column, table, lines))
+                there.append(_write_words(column, table, part, lines))
                 used += len(lines)
             _mark_cells(there, room.words[used, :rows])
             used += 1
@@ -119,12 +124,13 @@ class Fingerprint:
         state[:, 1] ^= room.lanes[3, :rows]
         return room.encrypt(self._chain, state)
 
-    def _chain_cells(self, cells: Sequence[Values], texts: Sequence[Words | None], rows: int) -> Words:
+    def _chain_cells(self, cells: Sequence[Values], texts: Sequence[Words | None], part: slice) -> Words:
         """Return a block for each row: the 64 bits of its cells, each with a mark that it is there, or texts, chained."""
-        room, state = self._room, np.zeros((rows, 2), dtype=np.uint64)
+        room, rows = self._room, part.stop - part.start
+        state = np.zeros((rows, 2), dtype=np.uint64)
         for column, table in zip(cells, texts, strict=True):
             lines = room.words[:2, :rows]
-            there = _write_words(column, table, lines[: 1 if table is None else 2])
+            there = _write_words(column, table, part, lines[: 1 if table is None else 2])
             if table is None:
                 lines[1] = 1 if there is None else there
             state ^= lines.T
@@ -161,27 +167,27 @@ def tables_in(fingerprint: bytes) -> frozenset[bytes]:
     return frozenset(parts[1:] or parts)
 
 
-def _cut_rows(column: Values, part: slice) -> Values:
-    return Values(column.data[part], None if column.valid is None else column.valid[part], column.dictionary)
+def _find_cells(column: Values) -> Values:
+    """Return a column whose NaN are not there, and which is said to have cells everywhere where it has."""
+    valid = column.valid
+    if column.data.dtype.kind == "f":
+        numbers = column.data == column.data  # false for NaN only
+        valid = numbers if valid is None else valid & numbers
+    return column if valid is None else Values(column.data, None if valid.all() else valid, column.dictionary)
 
 
-def _write_words(column: Values, texts: Words | None, lines: Words) -> There:
-    """Write the words of a column's cells, 0 where there is none, and return where they are; of texts those of their hashes.
+def _write_words(column: Values, texts: Words | None, part: slice, lines: Words) -> There:
+    """Write the words of some cells of a column, 0 where there is none, and return where they are; of texts their hashes.
 
     The last of the texts stands for NULL.
     """
-    data, valid = column.data, column.valid
-    if texts is None and data.dtype.kind == "f":
-        numbers = data == data  # noqa: PLR0124 - false for NaN only
-        valid = numbers if valid is None else valid & numbers
-    if valid is not None and valid.all():
-        valid = None
+    data, valid = column.data[part], None if column.valid is None else column.valid[part]
     if texts is not None:
         places = data if valid is None else np.where(valid, data, len(texts) - 1)
         for half, line in zip(texts.T, lines, strict=True):
             np.take(half, places, out=line, mode="clip")  # all places are within; to check them takes a copy
         return valid
-    lines[0].view(np.int64 if data.dtype.kind in "bi" else np.float64)[:] = data
+    lines[0].view(np.float64 if data.dtype.kind == "f" else np.int64)[:] = data
     if valid is not None:
         lines[0] *= valid
     return valid

@@ -1,26 +1,25 @@
 """Hashing rows of 64-bit words column by column: NumPy, or numba where it pays, with the same integers either way."""
 
-from types import ModuleType
 from typing import Final
 
 import numpy as np
 
 from holdtrue.kernels import LazyKernels, Words
 
-__all__ = ["LANES", "mix_rows"]
+__all__ = ["LANES", "expect_work", "mix_rows"]
 
 LANES: Final = 4
-_LARGE_WORK: Final = 1 << 24
+_LARGE_WORK: Final = 1 << 27  # words: what NumPy takes longer for than machine code takes to load
 _HALF: Final = np.uint64(32)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
-
-def _warm_up(module: ModuleType) -> None:
-    none = np.zeros((LANES, 0), dtype=np.uint64)
-    module.mix_rows(none, np.zeros((LANES, 2, LANES), dtype=np.uint64), none, 0)
+_COMPILED = LazyKernels("row_words_compiled", after=_LARGE_WORK)
 
 
-_COMPILED = LazyKernels("row_words_compiled", after=_LARGE_WORK, warm_up=_warm_up)
+def expect_work(words: int) -> None:
+    """Load the machine code before the first of so many words, where it pays; loaded meanwhile, it would slow both."""
+    if words >= _LARGE_WORK:
+        _COMPILED(words)
 
 
 def mix_rows(words: Words, keys: Words, lanes: Words, rows: int) -> None:
@@ -35,7 +34,11 @@ def mix_rows(words: Words, keys: Words, lanes: Words, rows: int) -> None:
     if compiled is not None:
         compiled.mix_rows(words, keys, lanes, rows)
         return
+    low, high, left, right = np.empty((4, rows), dtype=np.uint64)
     for line, pair in zip(words, keys, strict=True):
-        low, high = line[:rows] & _LOW, line[:rows] >> _HALF
+        np.bitwise_and(line[:rows], _LOW, out=low)
+        np.right_shift(line[:rows], _HALF, out=high)
         for lane, (below, above) in enumerate(zip(pair[0], pair[1], strict=True)):
-            lanes[lane, :rows] += ((low + below) & _LOW) * ((high + above) & _LOW)
+            np.bitwise_and(np.add(low, below, out=left), _LOW, out=left)
+            np.bitwise_and(np.add(high, above, out=right), _LOW, out=right)
+            lanes[lane, :rows] += np.multiply(left, right, out=left)

@@ -28,6 +28,7 @@ __all__ = [
     "flags_of",
     "names_of",
     "open_masked",
+    "read_as_held",
     "read_stored",
     "read_table",
     "refuse_type",
@@ -153,23 +154,35 @@ def flags_of(array: "pa.Array") -> Flags:
     return data & valid
 
 
+def read_as_held(name: str, array: "pa.Array") -> Values:
+    """Return the cells of a column of plain numbers, booleans or texts; numbers as wide as they are held, without a copy.
+
+    Integers are those of Arrow's own width, and what a cell holds where there is none may be any number, NaN included.
+    """
+    return read_stored(name, array, "text") if type_of_arrow(array.type) == "text" else Values(*_view_cells(array))
+
+
 def _read_numbers(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags]:
-    """Return the cells of an array of booleans or of 64-bit or 32-bit numbers, 0 where there is none, and which are there.
+    """Return the cells of an array of booleans or numbers, 0 where there is none, and which are there."""
+    data, valid = _view_cells(array)
+    if valid is None:
+        return data, np.ones(len(array), dtype=np.bool_)
+    return np.where(valid, data, data.dtype.type(0)), valid
+
+
+def _view_cells(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags | None]:
+    """Return the cells of an array of booleans or numbers, and which are there; None where all are.
 
     Read from Arrow's own memory: its ``to_numpy`` and ``fill_null`` import pandas, which takes longer than most columns do.
     """
-    import pyarrow as pa
-
-    kinds: dict[pa.DataType, type[np.generic]] = {pa.bool_(): np.bool_, pa.float64(): np.float64, pa.int32(): np.int32}
-    kind = kinds.get(array.type, np.int64)
     there, held = array.buffers()
+    kind = np.dtype(array.type.to_pandas_dtype())
     if not len(array):
-        return np.zeros(0, dtype=kind), np.zeros(0, dtype=np.bool_)
-    valid = _read_bits(there, array) if array.null_count else np.ones(len(array), dtype=np.bool_)
-    if kind is np.bool_:
-        return _read_bits(held, array) & valid, valid
-    data = np.frombuffer(held, dtype=kind, count=len(array), offset=np.dtype(kind).itemsize * array.offset)
-    return np.where(valid, data, data.dtype.type(0)) if array.null_count else data, valid
+        return np.zeros(0, dtype=kind), None
+    valid = _read_bits(there, array) if array.null_count else None
+    if kind == np.bool_:
+        return _read_bits(held, array), valid
+    return np.frombuffer(held, dtype=kind, count=len(array), offset=kind.itemsize * array.offset), valid
 
 
 def _read_bits(packed: "pa.Buffer", array: "pa.Array") -> Flags:
@@ -189,8 +202,10 @@ def _read_text(array: "pa.Array") -> Values:
     strings: Sequence[str | None] = encoded.dictionary.cast(pa.large_string()).to_pylist()
     numbers: dict[str, int] = {}
     renamed = [-1 if text is None else numbers.setdefault(text, len(numbers)) for text in strings] + [-1]
-    places = np.array(renamed, dtype=np.int32)[np.where(valid, places, -1) if indices.null_count else places]
-    return Values(places, places >= 0, tuple(numbers) or ("",))
+    there = np.where(valid, places, -1) if indices.null_count else places
+    if len(numbers) < len(strings):
+        there = np.array(renamed, dtype=np.int32)[there]
+    return Values(there.astype(np.int32, copy=False), there >= 0, tuple(numbers) or ("",))
 
 
 def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[str, Values]:

@@ -1,5 +1,7 @@
 """`holdtrue open`: what is declared is frozen in the ledger, and what cannot be leaves none behind."""
 
+import gc
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +29,14 @@ def test_a_plan_is_frozen_as_declared(call, rows):
     assert made["ledger"] == "rows.ledger"
     with ht.Curator(rows / DATA, ledger=rows / "rows.ledger") as curator:
         assert curator.plan == plan
+
+
+@pytest.mark.usefixtures("rows")
+def test_garbage_is_seldom_looked_for_while_data_are_opened(call, monkeypatch):
+    told = []
+    monkeypatch.setattr(gc, "set_threshold", told.append)
+    call("open", DATA, "--queries", 20, *PRIVACY, "--iid")
+    assert told == [50_000]
 
 
 @pytest.mark.parametrize(

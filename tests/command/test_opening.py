@@ -32,11 +32,11 @@ def test_a_plan_is_frozen_as_declared(call, rows):
 
 
 @pytest.mark.usefixtures("rows")
-def test_garbage_is_seldom_looked_for_while_data_are_opened(call, monkeypatch):
-    told = []
-    monkeypatch.setattr(gc, "set_threshold", told.append)
+def test_garbage_is_seldom_looked_for_while_data_are_opened_and_as_before_afterwards(call, monkeypatch):
+    before, told = gc.get_threshold(), []
+    monkeypatch.setattr(gc, "set_threshold", lambda *given: told.append(given))
     call("open", DATA, "--queries", 20, *PRIVACY, "--iid")
-    assert told == [50_000]
+    assert told == [(50_000,), before]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """``holdtrue open``: make the plan for a dataset and create its ledger."""
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -189,13 +190,12 @@ def open_data(
 
     These settings cannot be changed later. The ledger is tied to these rows and accepts no others.
     """
-    # What is loaded to open data stays loaded: to look through it for garbage every 700 objects takes a tenth of the time.
-    gc.set_threshold(_NEW_OBJECTS)
     spark = check_spark(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
     where = place_ledger(data, ledger, on_spark=spark is not None)
     declared, tables = terms.read(), read_tables(table or [])
     check_free(where)
-    with read_rows(data, spark, tables) as (rows, owned), show_progress(f"reading {hide_password(data)}"):
+    words = f"reading {hide_password(data)}"
+    with _collect_seldom(), read_rows(data, spark, tables) as (rows, owned), show_progress(words):
         from holdtrue.curator import Curator
 
         curator = Curator(rows, ledger=where, progress=TICKER, tables=owned, **declared)
@@ -207,6 +207,17 @@ def open_data(
         else:
             print_opened(curator)
             typer.echo(f"created {hide_password(where)}", err=True)
+
+
+@contextmanager
+def _collect_seldom() -> Iterator[None]:
+    """Look for garbage seldom: what is loaded to open data stays, and to look through it often takes a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def read_reserve(text: str) -> float | dict[str, object]:

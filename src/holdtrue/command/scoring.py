@@ -355,7 +355,7 @@ def _read_choice(
 
 def _place_aggregate(folder: Path | None, model: str | None, holdout: str, yes: int | None) -> Path | None:
     """Return the file of the aggregate; refuse a place that cannot be written to before anything is charged."""
-    from holdtrue.holdouts.every_eval_ever import place_aggregate
+    from holdtrue.holdouts.adapters import place_aggregate
 
     if (folder is None) != (model is None):
         raise InvalidParameter.without_value("--model", "given together with --write-every-eval-ever")
@@ -497,7 +497,7 @@ def _check_known(where: str, results: "Results") -> None:
 
 
 def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:
-    from holdtrue.holdouts.every_eval_ever import write_aggregate
+    from holdtrue.holdouts.adapters import write_aggregate
     from holdtrue.holdouts.submissions import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)

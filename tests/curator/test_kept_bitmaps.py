@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import known_files
-from holdtrue.curator.known_files import RowsFingerprint
+from holdtrue.curator import known_rows
+from holdtrue.curator.known_rows import RowsFingerprint
 from holdtrue.engines.duckdb_engine import DuckDBEngine
 
 PLANNED = {"queries": 100, "epsilon": 1.0, "delta": 1e-6}
@@ -36,9 +36,9 @@ TRUE = [int(rows.sum()) for rows in ASKED.values()]
 @pytest.fixture(autouse=True)
 def kept_and_settled(monkeypatch):
     """A small table is large enough, and files count as settled at once."""
-    monkeypatch.setattr(known_files, "LEAST_ROWS", 0)
-    monkeypatch.setattr(known_files, "LEAST_FREE", 0)
-    monkeypatch.setattr(known_files, "SETTLED", 0)
+    monkeypatch.setattr(known_rows, "LEAST_ROWS", 0)
+    monkeypatch.setattr(known_rows, "LEAST_FREE", 0)
+    monkeypatch.setattr(known_rows, "SETTLED", 0)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_bitmap_of_another_atom_is_never_used(people, scans):
 def test_control_without_the_seal_a_changed_bitmap_is_counted(people, monkeypatch, spoil):
     make(people, **PLANNED)
     spoil(people)
-    monkeypatch.setattr(known_files, "check_seal", lambda *_: None)
+    monkeypatch.setattr(known_rows, "check_seal", lambda *_: None)
     assert count_again(people) != TRUE
 
 
@@ -258,7 +258,7 @@ def test_a_disk_that_fills_up_while_bitmaps_are_written_costs_nothing(people, mo
 
 def test_the_last_of_a_disk_is_left_to_the_ledger(people, monkeypatch):
     whole = shutil.disk_usage(people)
-    monkeypatch.setattr(known_files, "LEAST_FREE", whole.free + 1)
+    monkeypatch.setattr(known_rows, "LEAST_FREE", whole.free + 1)
     make(people, **PLANNED)
     assert not files_of(people)
 
@@ -273,7 +273,7 @@ def test_files_are_bounded_and_those_used_last_stay(people, monkeypatch):
     questions = [f"age > {age} AND smoker" for age in range(20, 26)]
     make(people, MADE, **PLANNED)
     files = files_of(people)
-    monkeypatch.setattr(known_files, "MOST_BYTES", 4 * files[0].stat().st_size)
+    monkeypatch.setattr(known_rows, "MOST_BYTES", 4 * files[0].stat().st_size)
     for number, path in enumerate(files):
         os.utime(path, (number, number))
     assert count_again(people, ["smoker"]) == [int(ROWS.smoker.sum())]
@@ -312,13 +312,13 @@ def test_they_can_be_switched_off(people, scans, monkeypatch):
 
 
 def test_small_tables_keep_none(people, monkeypatch):
-    monkeypatch.setattr(known_files, "LEAST_ROWS", COUNT + 1)
+    monkeypatch.setattr(known_rows, "LEAST_ROWS", COUNT + 1)
     make(people, **PLANNED)
     assert not folder_of(people).exists()
 
 
 def test_files_that_cannot_be_told_apart_keep_none(people, monkeypatch):
-    monkeypatch.setattr(known_files, "SETTLED", 60 * 10**9)
+    monkeypatch.setattr(known_rows, "SETTLED", 60 * 10**9)
     make(people, **PLANNED)
     assert not folder_of(people).exists()
 

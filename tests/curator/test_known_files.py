@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import known_files
+from holdtrue.curator import known_rows
 from holdtrue.engines import duckdb_engine
 from holdtrue.engines.duckdb_engine import DuckDBEngine
 from holdtrue.engines.files import FileState
@@ -36,7 +36,7 @@ def hashed(monkeypatch):
         return whole(engine, key, **given)
 
     monkeypatch.setattr(DuckDBEngine, "fingerprint", count)
-    monkeypatch.setattr(known_files, "SETTLED", 0)
+    monkeypatch.setattr(known_rows, "SETTLED", 0)
     return times
 
 
@@ -55,7 +55,7 @@ def open_again(path, **options):
 
 
 def note_of(path):
-    return Path(f"{path.with_suffix('.ledger')}.files", f"{known_files.NOTE}.sealed")
+    return Path(f"{path.with_suffix('.ledger')}.files", f"{known_rows.NOTE}.sealed")
 
 
 def test_a_file_that_nobody_touched_is_hashed_once(people, hashed):
@@ -133,7 +133,7 @@ def test_what_no_state_of_a_file_shows_is_found_by_rehash(people, hashed, monkey
 
 
 def test_a_file_that_was_written_a_moment_ago_is_not_noted(people, hashed, monkeypatch):
-    monkeypatch.setattr(known_files, "SETTLED", 60 * 10**9)
+    monkeypatch.setattr(known_rows, "SETTLED", 60 * 10**9)
     open_again(people, **PLANNED)
     open_again(people)
     assert len(hashed) == 2

@@ -12,8 +12,7 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from holdtrue.codec import convert, encode, plain
-from holdtrue.curator.known_files import RowsFingerprint
-from holdtrue.curator.second_budget import refuse_second_budget
+from holdtrue.curator.known_rows import RowsFingerprint, refuse_second_budget
 from holdtrue.engines import Engine, Progress, open_as, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter
 from holdtrue.exact import count, text_among, truth

@@ -10,8 +10,8 @@ from holdtrue.codec import plain
 from holdtrue.curator import Curator
 from holdtrue.curator.budget import Preview
 from holdtrue.curator.history import Page, history_page
+from holdtrue.curator.known_rows import find_budget, folders_of, has_budget
 from holdtrue.curator.opening import plan_terms
-from holdtrue.curator.second_budget import find_budget, folders_of, has_budget
 from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.engines.postgres import holds_table, read_address

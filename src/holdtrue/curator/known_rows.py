@@ -1,4 +1,4 @@
-"""What is kept beside a ledger so that rows are not read again: the fingerprint of their files, and bitmaps of atoms.
+"""What is known of rows before their ledger is opened: their fingerprint, bitmaps of atoms, and a budget that they have.
 
 Beside a ledger in a file stands a sealed note of the files that its rows came from, as they were when the fingerprint was
 taken: path, device, inode, size and both times of change, and how they were read. While all is the same, the fingerprint is
@@ -11,33 +11,54 @@ Bitmaps outlast a process in sealed files in a folder, as private as the rows: a
 leaves them there when it closes, for the next one to begin with. Whether a bitmap is kept depends on the questions and on
 the number of rows, never on a cell. ``HOLDTRUE_BITMAPS=off`` in the environment keeps and reads none; the folder may be
 removed at any time.
+
+Two ledgers for the same rows pay out epsilon twice. A ledger's fingerprint is keyed by its own secret, so whether it belongs
+to some rows is found by reading the rows again under that key; only ledgers of as many rows and columns are tried.
 """
 
 import hashlib
 import hmac
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from holdtrue.codec import encode
-from holdtrue.engines import Engine, Progress
+from holdtrue.codec import decode, encode
+from holdtrue.engines import Engine, Progress, open_engine
 from holdtrue.engines.base import LocalEngine
-from holdtrue.engines.files import FileState
-from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
+from holdtrue.engines.files import FileState, match_files
+from holdtrue.engines.fingerprints import tables_in
+from holdtrue.errors import HoldtrueError, RefusedError, ReleaseError, RequestError
+from holdtrue.exact import truth
+from holdtrue.ledgers import Terms
+from holdtrue.ledgers.opening import store_at
 from holdtrue.ledgers.sealed_store import FolderStore, SealedStore, check_seal, seal_document, store_beside
+from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Boolean, notation
 from holdtrue.version import __version__
 
-__all__ = ["LEAST_ROWS", "MOST_BYTES", "NOTE", "SETTLED", "KeptBitmaps", "RowsFingerprint", "open_bitmaps"]
+__all__ = ["RowsFingerprint", "find_budget", "folders_of", "has_budget", "refuse_second_budget"]
 
 NOTE: Final = "rows"
 """The name of the note."""
 
 SETTLED: Final = 2_000_000_000
 """A file that changed within these nanoseconds may change again without a new time: file systems count in up to 2 s."""
+
+LEAST_ROWS: Final = 1 << 20
+"""Smaller tables are scanned faster than files are checked."""
+
+MOST_BYTES: Final = 1 << 28
+"""What the files of one ledger take together."""
+
+LEAST_FREE: Final = 1 << 30
+"""Bytes that are left on the disk for the ledger, which cannot answer on a full one."""
+
+_SEAL_AND_LINES: Final = 66
+_PATTERN = "*.ledger"
+_SERVICE = ".holdtrue"  # the service's own folder, beside the data it guards
 
 # By a ledger's key, for ledgers in a database.
 _REMEMBERED: Final[dict[str, tuple[str, str]]] = {}
@@ -143,18 +164,6 @@ def _can_tell(files: Sequence[FileState]) -> bool:
     return bool(files) and all(file.inode for file in files)
 
 
-LEAST_ROWS: Final = 1 << 20
-"""Smaller tables are scanned faster than files are checked."""
-
-MOST_BYTES: Final = 1 << 28
-"""What the files of one ledger take together."""
-
-LEAST_FREE: Final = 1 << 30
-"""Bytes that are left on the disk for the ledger, which cannot answer on a full one."""
-
-_SEAL_AND_LINES: Final = 66
-
-
 def open_bitmaps(ledger: "str | os.PathLike[str]", key: str, *, rows: int, source: str, fresh: bool) -> "KeptBitmaps | None":
     """Return the bitmaps beside a ledger in a file; None where they are not worth it, or switched off.
 
@@ -217,3 +226,93 @@ class KeptBitmaps:
         return hashlib.blake2b(
             text.encode("utf-8", "surrogatepass"), key=bytes.fromhex(self._key), digest_size=20
         ).hexdigest()
+
+
+def refuse_second_budget(data: Sequence[object], engine: Engine, *, meant: bool = False, ledger: object = None) -> None:
+    """Raise RefusedError where rows about to get a new ledger have one already, unless a second one is meant.
+
+    ``data`` are all tables that the engine reads, ``ledger`` is where the new one will be.
+    """
+    if truth("second_budget", meant):
+        return
+    found = next(
+        (place for one in data if (place := find_budget(one, engine, folders=folders_of(one, ledger=ledger)))), None
+    )
+    if found is not None:
+        message = (
+            f"these rows already have a budget in {found}; open that ledger, or pass second_budget=True to give them "
+            "another, whose privacy cost adds to that of the first"
+        )
+        raise RefusedError(message)
+
+
+def folders_of(data: object, *, ledger: object = None) -> list[Path]:
+    """Return where ledgers of files are looked for: beside them, and in the service's folder there.
+
+    A table in a database has no folder of its own: ledgers are looked for beside the new one, where that is a file.
+    """
+    if not isinstance(data, (str, os.PathLike)):
+        return []
+    if "://" in os.fspath(data):
+        beside = isinstance(ledger, (str, os.PathLike)) and "://" not in os.fspath(ledger)
+        return [Path(ledger).parent.resolve()] if beside else []  # type: ignore[arg-type]  # a path, as beside says
+    folders = list(dict.fromkeys(Path(name).parent.resolve() for name in match_files(data)))
+    return folders + [folder / _SERVICE for folder in folders]
+
+
+def find_budget(data: object, engine: Engine, *, folders: Iterable[Path]) -> Path | None:
+    """Return a ledger in one of the folders that belongs to the rows of an engine; None where there is none.
+
+    Ledgers that cannot be read, copies for auditors and ledgers of holdouts are passed over.
+    """
+    for folder in folders:
+        with suppress(OSError):
+            for place in sorted(folder.glob(_PATTERN)):
+                terms = _read_terms(place) if place.is_file() else None
+                if terms is not None and has_budget(terms, data, engine):
+                    return place
+    return None
+
+
+def _read_terms(place: Path) -> Terms | None:
+    """Return the terms of a ledger; one whose last writer was killed is mended by opening it to write."""
+    for read_only in (True, False):
+        with suppress(HoldtrueError):
+            store = store_at(place, read_only=read_only)
+            store.close()
+            return store.terms
+    return None
+
+
+def has_budget(terms: Terms, data: object, engine: Engine) -> bool:
+    """Return whether the terms of a ledger are those of the same rows, read with the types that its card has."""
+    try:
+        card = decode(terms.card, Card)
+    except HoldtrueError:
+        return False
+    alike = card.rows == engine.card.rows and len(card.columns) == len(engine.card.columns)
+    units = card.unit is not None or engine.card.unit is not None
+    if terms.is_sealed or not (alike or units):
+        return False
+    key = bytes.fromhex(terms.key)
+    if units:
+        with suppress(HoldtrueError):
+            return not tables_in(engine.fingerprint(key)).isdisjoint(tables_in(bytes.fromhex(terms.fingerprint)))
+        return False
+    with suppress(HoldtrueError), _read_as(card, data, engine) as same:
+        return hmac.compare_digest(same.fingerprint(key).hex(), terms.fingerprint)
+    return False
+
+
+@contextmanager
+def _read_as(card: Card, data: object, engine: Engine) -> Iterator[Engine]:
+    """Yield an engine over the rows with the columns of a card: the one at hand, or the same files read in another way."""
+    kinds = [(column.name, column.type) for column in card.columns]
+    if kinds == [(column.name, column.type) for column in engine.card.columns] or not isinstance(data, (str, os.PathLike)):
+        yield engine
+        return
+    other = open_engine(data, types=dict(kinds), names=[name for name, _ in kinds])
+    try:
+        yield other
+    finally:
+        other.close()

@@ -28,8 +28,8 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (312, 240),
-    "lines of code": (55_650, 29_500),
+    "modules": (318, 240),
+    "lines of code": (55_645, 29_500),
     "longest import chain": (20, 20),
     "layers": (13, 15),
 }

@@ -389,6 +389,27 @@ def test_v1_gates_of_one_postgresql_database_know_of_one_another(postgres):  # n
         assert RESTS in later.gate(winning(80, 10)).claim
 
 
+def test_v1_what_was_charged_and_what_is_used_up_wait_in_postgresql_too(postgres):  # noqa: F811 - the fixture
+    used, scores, gated = (postgres.schema() for _ in range(3))
+    truth, start = TRUTH[::-1], START[::-1]  # of the others a test before left a gate open in this database
+    with Holdout(truth, looks=10, yes=1, incumbent=start, ledger=used) as gate:
+        assert gate.gate(winning(80, 0)[::-1])
+    with Holdout(truth, looks=10, ledger=scores) as holdout:
+        kill_during(lambda: holdout.score(start, key="first"))
+    Holdout(truth, looks=100, yes=5, incumbent=start, ledger=gated).close()
+    mode._GATES.clear()  # as in another process
+    with Holdout(truth, ledger=used) as gate, Holdout(truth, ledger=scores) as holdout:
+        assert gate.gate(winning(80, 0)[::-1]).repeated
+        for tell in (gate.certify, lambda: holdout.score(start, key="first")):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                tell()
+        with Holdout(truth, ledger=gated) as open_gate:
+            kill_during(lambda: open_gate.gate(winning(9, 10)[::-1]))
+            open_gate.certify()
+        assert holdout.score(start, key="first").looks_left == 9
+        assert gate.certify().interval.low > 0.5
+
+
 def test_v1_gates_that_do_not_look_for_others_in_postgresql_are_two_trees(postgres, monkeypatch):  # noqa: F811 - the fixture
     """The control: as it was, when ledgers in a database were not seen."""
     monkeypatch.setattr("holdtrue.holdouts.open_gates.DatabaseNotes.list_others", lambda *_: iter(()))

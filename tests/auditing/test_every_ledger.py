@@ -97,8 +97,8 @@ def predict_kept(curator):
 def predict(curator):
     curator.train("tree", DecisionTreeClassifier(max_depth=2), target="y = 1", features=["a", "b"], parts=40)
     curator.predict("tree", {"a": 0.1, "b": 0.2}, epsilon=0.2)
-    curator.predict("tree", POINTS, epsilon=0.2)
-    curator.predict("tree", POINTS, epsilon=0.2)
+    for epsilon in (0.2, 0.2, 0.3):
+        curator.predict("tree", POINTS, epsilon=epsilon)
     curator.predict("tree", {"a": [1.0, 2.0], "b": [0.0, 1.0]}, epsilon=0.2, screen=0.7)
     curator.train("best", hypotheses=ht.Stumps(bounds={"a": (-3, 3)}, steps=8), target="y = 1", parts=40, order="fixed")
     curator.predict("best", {"a": 0.1}, epsilon=0.2, method="agnostic")

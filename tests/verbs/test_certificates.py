@@ -136,7 +136,8 @@ def test_v4_1_without_the_assumption_the_agnostic_rule_alone_is_certified():
         tau = float(Agnostic(20, epsilon=1).table.tau)
         assert said.excess_error == pytest.approx(tau + member_excess(_stumps().size, rows=200, parts=20, beta=0.05))
         assert "more often than the best" in said.proven
-        assert curator.predict("risk", {"x": 0.9}, epsilon=1, method="soft-majority").proven == said.proven  # bought before
+        assert curator.predict("risk", {"x": 0.9}).proven == said.proven  # bought before
+        assert curator.predict("risk", {"x": 0.9}, epsilon=0.1, method="soft-majority").proven is None
         assert curator.predict("risk", {"x": 0.8}, epsilon=1).proven is None
 
 

@@ -1,6 +1,7 @@
 """PREDICT through the curator: nothing leaves uncharged, a point asked again is free, a student asks no more."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -86,13 +87,56 @@ def test_a_price_that_is_remembered_is_that_of_the_request_and_of_the_model(peop
 def test_p5_a_point_asked_before_has_its_stored_label_for_nothing(people, tmp_path):
     with trained(people, ledger=tmp_path / "x.ledger") as curator:
         first = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, epsilon=0.01)
-        for _ in range(20):
-            again = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, epsilon=0.5)
+        for given in ({"epsilon": 0.01}, {"epsilon": 0.005}, {}) * 7:
+            again = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, **given)
             assert (again.label, again.repeated) == (first.label, True)
         assert curator.budget.spent == first.certificate.cost
     with Curator(people, ledger=tmp_path / "x.ledger") as reopened:
         assert reopened.predict("sick", {"age": 50.0, "bmi": 27.0}).label == first.label
         assert reopened.predict("sick", SURE, epsilon=0.5).label is True
+
+
+def _ask_twice(curator, name, **given):
+    """Return a prediction that is new, and is given again for nothing."""
+    found, again = (curator.predict(name, {"age": 50.0, "bmi": 27.0}, **given) for _ in range(2))
+    assert (found.repeated, again.repeated, again.label) == (False, True, found.label)
+    return found
+
+
+def test_p5_less_noise_or_another_rule_is_another_request_with_a_charge_of_its_own(people, tmp_path):
+    """What was answered with more noise never stands in for less; every fresh draw is in the ledger's total."""
+    point, costs = {"age": 50.0, "bmi": 27.0}, []
+    path = tmp_path / "x.ledger"
+    with trained(people, ledger=path, bounds={"risk": (0, 1)}) as curator:
+        curator.train("risk", LinearRegression(), target="risk", features=["age", "bmi"], parts=80)
+        for name, asked in (
+            ("sick", [{"epsilon": 0.1}, {"epsilon": 0.5}, {"epsilon": 0.5, "method": "agnostic"}]),
+            ("sick", [{"epsilon": 0.1, "method": "noisy-max"}, {"mu": 0.1, "method": "noisy-max"}, {"epsilon": 0.7}]),
+            ("risk", [{"mu": 0.1}, {"mu": 0.2}, {"epsilon": 0.1}, {"epsilon": 0.4}]),
+        ):
+            costs += [_ask_twice(curator, name, **given).certificate.cost for given in asked]
+        labels = {epsilon: curator.predict("sick", point, epsilon=epsilon) for epsilon in (0.1, 0.3, 0.5, 0.6, None)}
+        assert [labels[epsilon].certificate.event.epsilon for epsilon in labels] == [0.1, 0.5, 0.5, 0.7, 0.1]
+        assert curator.predict("sick", point, epsilon=Fraction(1, 10)).repeated
+        assert curator.budget.spent == pytest.approx(sum(costs))
+        groups = [curator.budget.spent]
+        for epsilon in (0.02, 0.01, None, 0.04, 0.02):
+            curator.distill("sick", people[:40], LogisticRegression(), groups=3, epsilon=epsilon)
+            groups.append(curator.budget.spent)
+        assert (np.diff(groups) > 0).tolist() == [True, False, False, True, False]
+    with Curator(people, ledger=path) as reopened:
+        assert all(reopened.predict("sick", point, epsilon=epsilon) == labels[epsilon] for epsilon in labels)
+
+
+def test_a_screen_goes_before_each_answer_that_is_new(people):
+    curator = trained(people, epsilon=20.0)
+    curator.predict("sick", SURE, epsilon=0.1)
+    verbs = []
+    for epsilon in (0.1, 0.3, 0.3):
+        assert curator.predict("sick", {"age": [95.0, 94.0], "bmi": [35.0, 35.0]}, epsilon=epsilon, screen=0.5)[0].label
+        verbs.append([line.verb for line in curator.history][sum(map(len, verbs)) + 1 :])
+    assert verbs == [["screen", "predict"], ["screen", "predict"], []]
+    assert [line.responses[0].certificate.event for line in curator.history][-1].times == 2
 
 
 def test_another_model_of_the_name_is_not_answered_for_by_the_first(people):

@@ -196,7 +196,7 @@ def predict(
     ] = "soft-majority",
     screen: ScreenOption = None,
 ) -> None:
-    """Predict for one point, or for every row of a file. A repeated point costs nothing."""
+    """Predict for one point, or for every row of a file. A repeated point costs nothing, unless less noise is asked for."""
     rows = _read_points(values, points)
     with asking.open() as curator:
         with show_progress("predicting"):

@@ -760,9 +760,10 @@ class Curator(PairVerbs):
         """Return a private prediction for one record, or a list of them for a table.
 
         Each is epsilon-DP in the training rows where an ``epsilon`` is given, mu-GDP where a ``mu`` is (numbers, and votes
-        by "noisy-max"), and otherwise takes a share of the reserve; a point that was asked before is answered from the
-        ledger and costs nothing. ``screen`` answers only where that share of the parts agrees, about. The request is priced
-        whole: BudgetExceeded means that nothing was spent.
+        by "noisy-max"), and otherwise takes a share of the reserve. A point that was asked before is answered from the
+        ledger and costs nothing, unless that answer has more noise than is asked for or was drawn by another rule.
+        ``screen`` answers only where that share of the parts agrees, about. The request is priced whole: BudgetExceeded
+        means that nothing was spent.
         """
         from holdtrue.verbs.predicting import predict
 

@@ -1,7 +1,7 @@
 """DISTILL: labels bought for public points, and a student taught with them that predicts at no further cost (E17)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -142,7 +142,12 @@ def copy_student(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estima
 
 
 def release_groups(
-    groups: Sequence[Sequence[Mapping[str, object]]], *, curation: Curation, model: Model, epsilon: Number
+    groups: Sequence[Sequence[Mapping[str, object]]],
+    *,
+    curation: Curation,
+    model: Model,
+    epsilon: Number,
+    names: Sequence[str] | None = None,
 ) -> tuple[Offer, Release]:
     """Return the release of one label for each of several groups of public points, each at the cost of one prediction.
 
@@ -159,7 +164,8 @@ def release_groups(
 
     offer = Offer.of(model, rules[0], curation)
     named = [_name_group(points) for points in groups]
-    return offer, offer.release({offer.name_part(whole): whole for whole in named}, draw=draw)
+    parts = map(offer.name_part, named) if names is None else names
+    return offer, offer.release(dict(zip(parts, named, strict=True)), draw=draw)
 
 
 def _name_group(points: Sequence[Mapping[str, object]]) -> dict[str, object]:
@@ -187,15 +193,18 @@ def _label_groups(  # noqa: PLR0913, PLR0917 - one purchase
     members = _gather_points(features, groups)
     gathered = [[points[place] for place in places] for places in members]
     offer, whole = release_groups(gathered, curation=curation, model=model, epsilon=privacy)
+    offer = replace(offer, lenient=epsilon is None)
     request = encode({"verb": "predict"} | whole.request)
 
     def plan(answered: Answered) -> Planned:
-        new = [number for number, part in enumerate(whole.parts) if not answered.has(part)]
+        parts = offer.find_parts(map(_name_group, gathered), answered)
+        new = [number for number, part in enumerate(parts) if not answered.has(part)]
         release = whole.without_parts()
         if new:
-            _, release = release_groups([gathered[one] for one in new], curation=curation, model=model, epsilon=privacy)
+            given: dict[str, Any] = {"model": model, "epsilon": privacy, "names": [parts[one] for one in new]}
+            _, release = release_groups([gathered[one] for one in new], curation=curation, **given)
         places = [place for number in new for place in members[number]]
-        return plan_purchase(offer, whole.parts, release, features[places], request)
+        return plan_purchase(offer, tuple(parts), release, features[places], request)
 
     said = curation.run(Job(plan, *sender))
     found: list[Any] = [None] * len(points)

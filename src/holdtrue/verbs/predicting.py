@@ -3,6 +3,7 @@
 A request is priced whole before the first draw, charged, and stored; points that were asked before are free.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ from holdtrue.codec import digest_of, encode
 from holdtrue.ensembles.certificates import ErrorBound
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, Screen, SoftMajority
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
-from holdtrue.events import Event, NoCost, Repeated
+from holdtrue.events import Event, GaussianNoise, NoCost, Repeated
 from holdtrue.exact import Number, amount, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
@@ -172,6 +173,10 @@ class PublicPoints:
         """Return the names of the responses."""
         return tuple(self.named)
 
+    def rename(self, names: Iterable[str]) -> "PublicPoints":
+        """Return the same points under other names, in order."""
+        return PublicPoints(dict(zip(names, self.named.values(), strict=True)), self.features)
+
     def keep_wanted(self, wanted: Callable[[str], bool]) -> "PublicPoints":
         """Return the points whose names are wanted."""
         places = [place for place, part in enumerate(self.named) if wanted(part)]
@@ -182,7 +187,10 @@ class PublicPoints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """How one model answers points at one price: what is the same for every request."""
+    """How one model answers points at one price: what is the same for every request.
+
+    ``lenient``: neither a privacy nor a rule was asked for, so that every answer to a point will do.
+    """
 
     verb: Literal["predict", "screen"]
     model: Model
@@ -192,18 +200,40 @@ class Offer:
     price: int
     beta: float
     proven: ErrorBound | None = None
+    lenient: bool = False
 
     @classmethod
-    def of(cls, model: Model, rule: Mechanism, curation: Curation) -> "Offer":
+    def of(cls, model: Model, rule: Mechanism, curation: Curation, *, lenient: bool = False) -> "Offer":
         """Return an offer; NotPrivate where the ledger cannot count the rule's event."""
         verb: Literal["predict", "screen"] = "screen" if isinstance(rule, Screen) else "predict"
         price, beta = curation.limit.cost(rule.event), curation.plan.beta
         proven = None if model.asked.terms is None else model.bound_errors(rule)
-        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), price, beta, proven)
+        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), price, beta, proven, lenient)
 
-    def name_part(self, point: Mapping[str, object]) -> str:
-        """Return the name by which a repeated request finds the response to a point."""
-        return self.model.asked.name_part(self.verb, point, rule=self.rule if self.verb == "screen" else None)
+    def name_part(self, point: Mapping[str, object], *, number: int = 1) -> str:
+        """Return the name of the first answer to a point, or of a later one by its number."""
+        rule = self.rule if self.verb == "screen" else None
+        return self.model.asked.name_part(self.verb, point, rule=rule, number=number)
+
+    def find_parts(self, points: Iterable[Mapping[str, object]], answered: Answered) -> list[str]:
+        """Return for each point the name of its first answer that serves this request, or of a new one where none does.
+
+        Answers are only ever added, so that the same request finds the same answer for ever.
+        """
+        found = []
+        for point in points:
+            names = (self.name_part(point, number=number) for number in itertools.count(1))
+            found.append(next(name for name in names if not answered.has(name) or self._is_served(name, answered)))
+        return found
+
+    def _is_served(self, part: str, answered: Answered) -> bool:
+        """Return whether a stored answer rests on the same theorem as this rule, with no more noise than is asked for."""
+        said = answered.answer(part)
+        if self.lenient or said is None:
+            return True
+        kinds = [str(theorem).split(";")[0] for theorem in (said.certificate.theorem, self.theorem)]
+        (kind, privacy), (wanted, least) = _find_privacy(said.certificate.event), _find_privacy(self.rule.event)
+        return kinds[0] == kinds[1] and kind is wanted and privacy >= least
 
     def describe_request(self, points: Iterable[Mapping[str, object]]) -> dict[str, object]:
         """Return what the ledger keeps of a request, all of it public."""
@@ -256,6 +286,12 @@ class Offer:
         return asked.labels[asked.find_place(answer) if isinstance(asked, FitFacts) else int(answer)]
 
 
+def _find_privacy(event: Event) -> tuple[type, float]:
+    """Return the kind of one draw's event and its epsilon or mu: of two draws by one rule, the larger has less noise."""
+    one = event.event if isinstance(event, Repeated) else event
+    return type(one), float(one.mu if isinstance(one, GaussianNoise) else getattr(one, "epsilon", 0))
+
+
 def _certify_label(label: Any, certificate: Certificate, found: ErrorBound) -> Prediction:  # noqa: ANN401 - one of the labels
     """Return a label with what is proven of all predictions like it (V4.1)."""
     named = certificate.with_theorem(f"{certificate.theorem}; {found.theorem}")
@@ -273,7 +309,7 @@ def offer_of(
     known: Offer | None = None if wanted is None else model.offers.get(wanted)
     if known is None:
         rule = rule_of(model.asked, plan=curation.plan, epsilon=epsilon, mu=mu, method=method)
-        known = Offer.of(model, rule, curation)
+        known = Offer.of(model, rule, curation, lenient=(epsilon, mu, method) == (None, None, "soft-majority"))
         if wanted is not None and len(model.offers) < _MOST_OFFERS:
             model.offers[wanted] = known
     return known
@@ -292,6 +328,9 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     analyst: str | None,
 ) -> list[Prediction]:
     """Return a prediction for each row, in order; equal points share one, and one asked before is free.
+
+    A stored answer serves a request for no privacy in particular, and one by the same rule for as much noise or more. What
+    asks for less noise is another request: it is drawn and charged anew, and the answers before it stay.
 
     With ``screen``, a share of the votes, a point is answered only where its largest count with noise reaches that share;
     the screen is charged for every point, the answer for clear ones only, and an unclear point has no label (None).
@@ -328,8 +367,9 @@ def _answer_points(  # noqa: PLR0913 - one purchase, and who makes it
     """Return predictions by part; those that were not answered before are charged together."""
 
     def plan(answered: Answered) -> Planned:
-        fresh = points.keep_wanted(lambda part: not answered.has(part))
-        return plan_purchase(offer, points.parts, offer.release(fresh.named), fresh.features, request)
+        current = points.rename(offer.find_parts(points.named.values(), answered))
+        fresh = current.keep_wanted(lambda part: not answered.has(part))
+        return plan_purchase(offer, current.parts, offer.release(fresh.named), fresh.features, request)
 
     if not points.named and key is None:
         return {}
@@ -358,13 +398,15 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
 ) -> dict[str, Prediction]:
     """Ask of each point whether its vote is clear, then answer the clear ones; nothing is spent unless both are paid for."""
     with curation.lock_index() as answered:
-        fresh = points.keep_wanted(lambda part: not answered.has(part))
+        current = points.rename(offer.find_parts(points.named.values(), answered))
+        fresh = current.keep_wanted(lambda part: not answered.has(part))
         curation.refuse_used_key(key, request)
         names = {part: screening.name_part(point) for part, point in fresh.named.items()}
         unclear = _screen_points(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)
-        clear = points.keep_wanted(lambda part: part not in unclear)
+        clear = current.keep_wanted(lambda part: part not in unclear)
         try:
-            return unclear | _answer_points(curation, offer, clear, request=request, key=key, analyst=analyst)
+            found = unclear | _answer_points(curation, offer, clear, request=request, key=key, analyst=analyst)
+            return {part: found[name] for part, name in zip(points.named, current.named, strict=True)}
         except BudgetExceeded:
             if not fresh.named:
                 raise

@@ -82,10 +82,13 @@ class ModelFacts:
         """Return in words what is proven of the model's errors, or why nothing is; None where no class was given."""
         return None if self.terms is None else self.terms.says
 
-    def name_part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None) -> str:
-        """Return the name under which the response to a point is found again; by the rule too, where it decides."""
+    def name_part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None, number: int = 1) -> str:
+        """Return the name under which a response to a point is found again; by the rule too, where it decides.
+
+        ``number`` counts the answers to a point, each with less noise than was asked of those before it, or by another rule.
+        """
         content = {"model": self.digest, "point": dict(point)} | ({} if rule is None else {"rule": repr(rule)})
-        return f"{verb} {digest_of(content)}"
+        return f"{verb} {digest_of(content | ({} if number == 1 else {'answer': number}))}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,8 +42,8 @@ def grid_of(low: float, high: float, steps: int) -> Grid:
     fine = math.isfinite(high - low)
     for first in range(0, steps if fine else 0, _BLOCK):
         last = min(steps, first + _BLOCK)
-        edges, numbers = grid.edges(first, last), np.arange(first, last)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # what overflows is too coarse as well
+            edges, numbers = grid.edges(first, last), np.arange(first, last)
             # The nearest edge to a number is then one that it lies right of, or the next one: products keep the order.
             at = np.rint((edges - low) * grid.rate)
             before = np.rint((np.nextafter(edges, -math.inf) - low) * grid.rate)

@@ -188,6 +188,7 @@ FIELD_HOLES = {
     ("Predict", "model", "client"): "called name, as in Python",
     ("Predict", "row", "client"): EITHER,
     ("Evaluate", "entry", "client"): EITHER,
+    ("Evaluate", "digest", "client"): "computed from the record that is given",
     ("Compare", "results", "client"): "which of the two methods is meant",
 }
 # A record without an address, or without a method, has its reason among the verbs above, or here.

@@ -45,7 +45,11 @@ METHODS = {
         {"model": "the method's name", "row": "one row, where rows are several"},
         {"name": "called model, beside fields of rows"},
     ),
-    "Evaluate": ([Curator.evaluate], {"entry": "the number that the method takes for model"}, {}),
+    "Evaluate": (
+        [Curator.evaluate],
+        {"entry": "the number that the method takes for model", "digest": "of the record that the method takes for model"},
+        {},
+    ),
     "Distill": (
         [Curator.distill],
         {"model": "the method's name", "rows": "the method's public_rows"},

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
+from sklearn.linear_model import LogisticRegression
 
 import holdtrue as ht
 from clients.running import running
@@ -272,6 +274,69 @@ def test_a_learned_hypothesis_predicts_here(analyst, curator, served):
     with_questions = analyst.learn(ht.Conjunctions(["smoker", "age > 50"], width=1), target="sick = 1", epsilon=0.05)
     one = with_questions.predict({"smoker": False, "age": 90})
     assert one.shape == (1,)
+
+
+def _release_rules(analyst, *, target="sick = 1"):
+    """Return what learn and fit of many kinds give, all of which are judged by one question."""
+    line = {"target": target, "features": ["age"], "bounds": {"age": (0, 100)}, "mu": 0.01}
+    bmi = {"target": "bmi", "features": ["age"], "bounds": {"age": (0, 100)}, "mu": 0.01}
+    found = [analyst.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=20), target=target, epsilon=0.05, check=True)]
+    found += [analyst.learn(ht.Conjunctions(["smoker", "age > 50"], width=1), target=target, epsilon=0.04)]
+    found += [
+        analyst.fit("judged", "logistic", **line),
+        analyst.fit("waves", "logistic", basis=ht.Fourier(4, 2.0, 7), **line),
+    ]
+    return [*found, analyst.fit("weight", "ridge", **bmi), analyst.learn(ht.Trees(["smoker"], depth=1), target=target)]
+
+
+def test_what_was_released_is_judged_at_a_distance_as_the_curator_judges_it(analyst, curator):
+    for rule in _release_rules(analyst):
+        found = analyst.evaluate(rule)
+        assert (found.low, found.rows) <= (found.value, 20_000)
+        assert found == curator.history[-1].responses[0]
+        for again in (analyst.evaluate(rule), analyst.evaluate(rule.certificate.entry), curator.evaluate(rule)):
+            assert (again.repeated, again.value, again.certificate) == (True, found.value, found.certificate)
+        for known in (curator.evaluate(rule.certificate.entry), analyst.evaluate(type(rule)(*_list_fields(rule)))):
+            assert (known.repeated, known.value) == (True, found.value)
+
+
+def _list_fields(record):
+    return (getattr(record, name) for name in record.__struct_fields__)
+
+
+def test_a_rule_of_another_ledger_or_one_that_was_changed_is_refused(analyst, curator, served):
+    """Entry numbers start at 1 in every ledger; the digest says which one a rule is of, and what was released as it."""
+    rule, _, line, *_ = _release_rules(analyst, target="sick = 0")
+    with ht.Curator(served.rows, queries=20, epsilon=6.0, delta=1e-6, reserve=0.7, cap="privacy", iid=True) as other:
+        strange = other.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=20), target="sick = 0", epsilon=0.05)
+    strange = replace(strange, certificate=replace(strange.certificate, entry=rule.certificate.entry))
+    changed = [replace(rule, index=0), replace(rule, text="age > 1"), replace(line, weights=(1.0, 1.0))]
+    changed += [replace(line, bounds=((0.0, 1.0),)), replace(rule, certificate=line.certificate)]
+    before = curator.budget.spent
+    for judge in (analyst, curator):
+        for wrong in (strange, *changed):
+            with pytest.raises(ht.InvalidParameter, match="not what was released on this ledger"):
+                judge.evaluate(wrong)
+    assert curator.budget.spent == before
+    assert analyst.evaluate(replace(rule, repeated=True)).value == analyst.evaluate(rule).value
+
+
+def test_what_cannot_be_judged_at_a_distance_is_refused(analyst, owner, curator):
+    theirs = owner.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=13), target="sick = 1", epsilon=0.05)
+    asked = analyst.ask("age > 77").certificate.entry
+    before = curator.budget.spent
+    for wrong, words in (
+        (LogisticRegression(), "the curator itself judges students"),
+        (None, "the name of a model"),
+        (theirs.certificate.entry, "an entry of learn or fit"),  # which rule others learned is not told by its number
+        (asked, "an entry of learn or fit"),
+        (10**6, "an entry of learn or fit"),
+        ("nothing", "no model"),
+    ):
+        with pytest.raises(ht.RequestError, match=words):
+            analyst.evaluate(wrong)
+    assert curator.budget.spent == before
+    assert owner.evaluate(theirs.certificate.entry).value == analyst.evaluate(theirs).value
 
 
 def test_several_classes_are_learned_from_at_once(analyst):

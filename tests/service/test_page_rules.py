@@ -564,12 +564,18 @@ def test_a_linear_model_is_published_by_its_form_or_kept_by_the_owner(served, an
 
 def test_models_and_rules_are_evaluated_with_the_price_before(served, analyst):
     curator = served.service.registry.open_dataset("people").curator
-    found = curator.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=4), target="smoker", epsilon=0.02)
-    seen = analyst.post("/page/datasets/people/preview-evaluate", data={"entry": str(found.certificate.entry)})
+    rule = {"target": "smoker", "class": "stumps", "columns": "age", "size": "4", "epsilon": "0.02"}
+    assert send_form(analyst, "learn", rule).status_code == 200
+    entry = str(curator.history[-1].entry)
+    seen = analyst.post("/page/datasets/people/preview-evaluate", data={"entry": entry})
     assert "one question" in seen.text
-    told = send_form(analyst, "evaluate", {"entry": str(found.certificate.entry)})
+    told = send_form(analyst, "evaluate", {"entry": entry})
     assert "<output>at most" in told.text
     assert f"{curator.history[-1].responses[0].bound:.3f}" in told.text
+    others = curator.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=7), target="smoker", epsilon=0.02)
+    hidden = send_form(analyst, "evaluate", {"entry": str(others.certificate.entry)})
+    assert "an entry of learn or fit" in hidden.text
+    assert others.text not in hidden.text
     missing = send_form(analyst, "evaluate", {"model": "paged", "at_most": "0.4, 0.3", "mu": "0.01"})
     assert 400 <= missing.status_code < 500
     both = send_form(analyst, "evaluate", {"model": "paged", "entry": "3"})

@@ -16,7 +16,7 @@ from holdtrue.clients.transport import Kind, Transport, quote_segment
 from holdtrue.codec import plain
 from holdtrue.curator.budget import Budget, Preview
 from holdtrue.curator.frame import Frame
-from holdtrue.curator.history import Line
+from holdtrue.curator.history import Line, digest_released
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.hypotheses import read_class
@@ -583,10 +583,15 @@ class Remote:
     ) -> Evaluation:
         """Return whether a model's predictions err at most as often as asked, or how often a released rule or model errs.
 
-        A rule or model is known by its entry in the ledger. A student is a process's own, and judged where the rows are.
+        A rule or model is known by its entry in the ledger and its digest: one of another ledger, or one that was changed,
+        is refused. A student is a process's own, and judged where the rows are.
         """
-        entry = model.certificate.entry if isinstance(model, (Hypothesis, FittedModel)) else model
-        asked: dict[str, Any] = {"model": model} if isinstance(model, str) else {"entry": entry}
+        entry: object = model.certificate.entry if isinstance(model, (Hypothesis, FittedModel)) else model
+        if not isinstance(entry, (str, int)):
+            expected = "the name of a model, what learn or fit returned, or its entry; the curator itself judges students"
+            raise InvalidParameter("model", type(model).__name__, expected)
+        asked: dict[str, Any] = {"model" if isinstance(entry, str) else "entry": entry}
+        asked |= {"digest": digest_released(model)} if isinstance(model, (Hypothesis, FittedModel)) else {}
         asked |= {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}
         return self._send_request("/evaluate", asked, Evaluation, key)
 

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from holdtrue.codec import decode
+from holdtrue.codec import decode, digest_of, plain
 from holdtrue.errors import IntegrityError, InvalidParameter, RequestError
 from holdtrue.exact import amount
 from holdtrue.ledgers.entries import Entry, read_charge
 from holdtrue.ledgers.ledger import Ledger
 from holdtrue.records import FittedModel, Hypothesis, Listing, Response
 
-__all__ = ["Line", "Page", "find_released", "history_of", "history_page", "responses_of"]
+__all__ = ["Line", "Page", "digest_released", "find_released", "history_of", "history_page", "responses_of"]
 
 _WINDOW = 64  # entries read at a time: whoever charges waits no longer than for these
 _SPARE = 8  # entries that are neither a charge nor its response
 _MOST_READ = 5_000
+_LATER = frozenset({"certificate", "repeated", "checked", "reason"})  # what a response says of itself besides the rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,21 +167,38 @@ def _format_points(points: object) -> str:
     return first if len(listed) <= 1 else f"{first} and {len(listed) - 1:,} more"
 
 
-def find_released(ledger: Ledger, what: Any, *, student: bool = False) -> tuple[Any, str]:  # noqa: ANN401 - or its entry
+def digest_released(found: Hypothesis | FittedModel) -> str:
+    """Return what names a released rule or model: the digest of its entry and of all that was said of it then."""
+    said = {name: value for name, value in plain(found).items() if name not in _LATER}
+    return digest_of(said | {"entry": found.certificate.digest})
+
+
+def find_released(
+    ledger: Ledger,
+    what: Any,  # noqa: ANN401 - or its entry
+    *,
+    student: bool = False,
+    digest: str | None = None,
+    seen_by: str | None = None,
+) -> tuple[Any, str]:
     """Return what a ledger released, a student or a rule or model or the number of its entry, and what it predicts.
 
-    Failure: InvalidParameter for anything else, such as what another ledger paid for.
+    ``digest`` is :func:`digest_released` of what whoever names an entry has; without it ``seen_by`` may name only what the
+    same analyst paid for, and the owner, None, all. Failure: InvalidParameter for anything else,
+    such as what another ledger paid for, and for a rule or model that is not as it was released.
     """
     given = what if student or isinstance(what, (Hypothesis, FittedModel)) else None
     number = what if given is None else given.certificate.entry
     entry = ledger.entries(number, number + 1)[0] if type(number) is int and 0 < number <= ledger.newest() else None
-    if (
-        entry is not None
-        and entry.kind == "charge"
-        and entry.verb in (("predict", "screen") if student else ("learn", "fit"))
-    ):
-        told: Any = given or next(iter(_find_responses(ledger, entry, {})), None)
-        if (student or isinstance(told, (Hypothesis, FittedModel))) and told.certificate.digest == entry.digest:
-            return told, str(read_charge(entry).request.get("target", ""))
+    verbs = ("predict", "screen") if student else ("learn", "fit")
+    shown = given is not None or digest is not None or seen_by is None or (entry is not None and entry.analyst == seen_by)
+    if shown and entry is not None and entry.kind == "charge" and entry.verb in verbs:
+        told: Any = what if student else next(iter(_find_responses(ledger, entry, {})), None)
+        named = digest if student or given is None else digest_released(given)
+        if told is not None and told.certificate.digest == entry.digest and named in (None, named and digest_released(told)):
+            return given or told, str(read_charge(entry).request.get("target", ""))
+    if given is not None or digest is not None:
+        message = "this is not what was released on this ledger: it is another one's, or was changed since it was returned"
+        raise InvalidParameter.saying("model", message)
     expected = "the name of a model, or what learn, fit or distill returned on this ledger, or an entry of learn or fit"
-    raise InvalidParameter("model", what if given is None else type(what).__name__, expected)
+    raise InvalidParameter("model", what, expected)

@@ -231,6 +231,10 @@ class Evaluate(RequestRecord, frozen=True, kw_only=True):
     entry: Annotated[
         Count | None, Meta(description="The ledger's entry of a learned rule or published model, in place of a name.")
     ] = None
+    digest: Annotated[
+        Annotated[str, Meta(max_length=64)] | None,
+        Meta(description="With an entry: the digest of the rule or model that is meant; no other is judged."),
+    ] = None
 
 
 class Distill(RequestRecord, frozen=True, kw_only=True):

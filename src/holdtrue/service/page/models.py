@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from holdtrue.codec import digest_of, encode
 from holdtrue.curator import Curator
+from holdtrue.curator.history import find_released
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
@@ -389,6 +390,8 @@ def _read_evaluate(sent: _SentForm) -> Evaluate:
     asked = decode_body({field: value for field, value in document.items() if value is not None}, Evaluate)
     if (asked.model is None) == (asked.entry is None):
         raise InvalidParameter.saying("model", "name a model, or give the entry of a learned rule")
+    if asked.entry is not None:
+        find_released(sent.curator.ledger, asked.entry, seen_by=sent.caller.seen_by)
     return asked
 
 

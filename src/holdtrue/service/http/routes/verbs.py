@@ -16,6 +16,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
 from holdtrue.curator import Curator
+from holdtrue.curator.history import find_released
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.records import Marginals
 from holdtrue.requests import (
@@ -320,10 +321,16 @@ def predict(asked: _Asked, body: Predict) -> Callable[[], Any]:
 def evaluate(asked: _Asked, body: Evaluate) -> Callable[[], Any]:
     """Return whether a model's predictions err at most as often as asked, or how often what was released errs."""
     given = asdict(body)
-    named, entry = given.pop("model"), given.pop("entry")
-    if (named is None) == (entry is None):
+    named, entry, digest = given.pop("model"), given.pop("entry"), given.pop("digest")
+    if (named is None) == (entry is None) or (entry is None and digest is not None):
         raise InvalidParameter("model", named, "given, or entry in its place")
-    return partial(asked.curator.evaluate, entry if named is None else named, **given, **asked.given)
+
+    def judged() -> object:
+        if entry is not None:
+            find_released(asked.curator.ledger, entry, digest=digest, seen_by=asked.caller.seen_by)
+        return asked.curator.evaluate(entry if named is None else named, **given, **asked.given)
+
+    return judged
 
 
 @router.get("/models", response_class=Response, responses=describe_reply("The models, in the order of their names."))

@@ -193,6 +193,7 @@ def test_a_hypothesis_keeps_its_class_and_neither_writes_nor_compares_it():
         (math.nan, 1, 0.95, "sample"),
         (0, math.inf, 0.95, "sample"),
         (0, 1, 0, "sample"),
+        (0, 1, 0.95, "members"),
         (0, 1, 0.95, "all"),
     ],
 )

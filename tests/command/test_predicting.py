@@ -150,6 +150,10 @@ def test_a_number_is_predicted_in_its_own_unit(data):
     command("train", data, "years", "age", "--feature", "bmi", "--estimator", "linear", "--parts", "20", "--key", "id")
     said = printed("predict", data, "years", "bmi=27", "--mu", 3)
     assert 20 < said["label"] < 80
+    assert said["interval"]["target"] == "model"
+    shown = command("predict", data, "years", "bmi=27", "--mu", 3).stdout
+    assert "not the true value" in " ".join(shown.split())
+    assert "(95%, model)" in shown
 
 
 def test_a_screen_leaves_unclear_points_open(trained):

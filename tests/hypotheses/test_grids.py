@@ -257,7 +257,8 @@ def test_ends_that_are_not_in_order_are_refused(pair):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "steps"), [(1, 1 + 2**-52, 2), (-1e308, 1e308, 4), (0, 1.7e308, 200), (1e16, 1e16 + 20, 20), (0, 5e-324, 3), (0, 2e-322, 8)]
+    ("low", "high", "steps"),
+    [(1, 1 + 2**-52, 2), (-1e308, 1e308, 4), (0, 1.7e308, 200), (1e16, 1e16 + 20, 20), (0, 5e-324, 3), (0, 2e-322, 8)],
 )
 def test_steps_that_float64_cannot_tell_apart_are_refused(low, high, steps):
     with pytest.raises(InvalidParameter, match="to tell the edges"):

@@ -558,6 +558,11 @@ def test_a_linear_model_is_published_by_its_form_or_kept_by_the_owner(served, an
     said = send_form(analyst, "predict", {"model": "kept", "row": "age = 30"})
     assert re.search(r"<output>(True|False)</output>", said.text)
     assert curator.budget.spent > before + 0.0005
+    number = kept | {"name": "pay", "target": "income", "kind": "ridge"}
+    assert "The fit costs nothing" in send_form(owner_page, "fit", number).text
+    assert (
+        "what the model says, not the true value" in send_form(analyst, "predict", {"model": "pay", "row": "age = 30"}).text
+    )
     wrong = send_form(analyst, "fit", line | {"name": "other", "features": "nothing"})
     assert "Nothing was spent" in wrong.text
 

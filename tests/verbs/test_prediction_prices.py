@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from holdtrue import events
 from holdtrue.accounting import closed_forms, event_privacy
 from holdtrue.auditing import audit_privacy
+from holdtrue.codec import encode
 from holdtrue.curator import Curator
 from holdtrue.curator.pipeline import Job
 from holdtrue.ensembles.parts import PartRule
@@ -347,7 +348,7 @@ def test_v4_3_the_noise_interval_covers_as_often_as_it_says(given, bits):
     assert np.std(off * np.sign(np.arange(size) % 2 - 0.5)) == pytest.approx(rule.deviation, rel=0.02)
 
 
-def test_a_number_says_its_noise_and_what_its_interval_is_about():
+def test_a_number_says_its_noise_and_what_its_interval_is_about(tmp_path):
     curator = _opened(epsilon=6.0, beta=0.1)
     found = curator.predict("number", {"x": 0.5}, mu=0.5)
     rule = rule_of(curator.model("number").asked, plan=curator.plan, epsilon=None, mu=0.5)
@@ -355,7 +356,13 @@ def test_a_number_says_its_noise_and_what_its_interval_is_about():
     assert found.interval.confidence == pytest.approx(0.9)
     assert 0 <= found.interval.low <= found.label <= found.interval.high <= 1
     assert "not the true value" in found.about
-    assert f"without noise {found.interval.low:.4g} to {found.interval.high:.4g} (90%)" in str(found)
+    assert f"without noise {found.interval.low:.4g} to {found.interval.high:.4g} (90%): what the model says" in str(found)
+    assert found.interval.target == json.loads(encode(found))["interval"]["target"] == "model"
+    assert str(found.interval).endswith("(90%, model)")
+    assert "target='model'" in repr(found)
+    curator.report(tmp_path / "report.html")
+    for shown in (str(found), found._repr_html_(), (tmp_path / "report.html").read_text(encoding="utf-8")):
+        assert "not the true value" in shown
     assert found.brief == f"{found.label:.6g}"
     assert curator.predict("number", {"x": 0.5}).interval == found.interval  # the stored one
     label = curator.predict("label", {"x": 0.5}, epsilon=0.2)

@@ -15,7 +15,7 @@ from holdtrue.records.showing import html_table, make_frame
 if TYPE_CHECKING:
     from holdtrue.records import Response
 
-Target: TypeAlias = Literal["population", "sample"]
+Target: TypeAlias = Literal["population", "sample", "model"]
 
 
 class PlannedQuestions(Protocol):
@@ -41,7 +41,10 @@ def check_finite(name: str, *values: float | None) -> None:
 
 
 class Interval(Tagged, frozen=True):
-    """Low and high ends for a value of the target; all answers' intervals hold at once with this confidence."""
+    """Low and high ends for a value of the target; all answers' intervals hold at once with this confidence.
+
+    The target "model" is what a model says without noise, which is not the true value of what it predicts.
+    """
 
     low: float
     high: float
@@ -53,8 +56,8 @@ class Interval(Tagged, frozen=True):
             raise InvalidParameter("interval", (self.low, self.high), "two finite numbers, the lower one first")
         if not 0 < self.confidence <= 1:
             raise InvalidParameter("confidence", self.confidence, "a number in (0, 1]")
-        if self.target not in ("population", "sample"):
-            raise InvalidParameter("target", self.target, "'population' or 'sample'")
+        if self.target not in ("population", "sample", "model"):
+            raise InvalidParameter("target", self.target, "'population', 'sample' or 'model'")
 
     @property
     def width(self) -> float:
@@ -244,7 +247,9 @@ class Prediction(Tagged, frozen=True):
     @property
     def says(self) -> str | None:
         """Return in words what the interval of a number is, or what is proven of a label; None where there is neither."""
-        return f"without noise {format_ends(self.interval)}" if isinstance(self.interval, Interval) else self.proven
+        if not isinstance(self.interval, Interval):
+            return self.proven
+        return f"without noise {format_ends(self.interval)}: what the model says, not the true value"
 
     def __str__(self) -> str:
         says = "" if self.says is None else f"  {self.says}"

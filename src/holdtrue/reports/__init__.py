@@ -218,11 +218,11 @@ def _words_of(response: Response) -> tuple[str, str]:
             return f"{value:.4g}", f"{ends.low:.4g} to {ends.high:.4g}"
         case Choice(shortfall=shortfall):
             return response.brief, f"at most {shortfall:.4g} rows behind the best"
-        case FittedModel(behind=behind):
+        case FittedModel(behind=behind) | Hypothesis(behind=behind):
             return response.brief, behind
-        case Hypothesis(behind=behind):
-            return response.brief, behind
-        case Prediction() | WatchRun():
+        case Prediction(says=says):
+            return response.brief, says or ""
+        case WatchRun():
             return response.brief, ""
         case Evaluation(about=about):
             return response.brief, about

@@ -274,7 +274,7 @@ class Offer:
         if not isinstance(rule, NoisyAverage) or not isinstance(label, float):
             return Prediction(label, proven)
         half, (low, high) = rule.half_width(self.beta), (float(rule.low), float(rule.high))
-        ends = Interval(max(low, label - half), min(high, label + half), 1 - self.beta, "sample")
+        ends = Interval(max(low, label - half), min(high, label + half), 1 - self.beta, "model")
         return Prediction(label, proven, noise=rule.deviation, interval=ends)
 
     def _find_label(self, answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number

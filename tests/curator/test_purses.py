@@ -315,3 +315,8 @@ def test_both_verifiers_notice_a_purse_that_was_overspent(tmp_path, monkeypatch)
     with pytest.raises(IntegrityError, match="second purse"):
         verify(path)
     assert not audit_ledger(path)
+
+
+def test_more_predictions_than_the_privacy_pays_for_are_named_in_the_refusal():
+    with pytest.raises(ht.InsufficientSamples, match=r"100,000 predictions at epsilon 0\.1 leave no privacy for questions"):
+        open_curator({"predictions": 100_000, "epsilon": 0.1})

@@ -125,8 +125,8 @@ def test_c4_lecture4_needs_one_half(method, name):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"alpha": None}, "rows and alpha"),
-        ({"rows": 100}, "none left out"),
+        ({"alpha": None}, "exactly one of rows, alpha, epsilon"),
+        ({"rows": 100}, "exactly one of rows, alpha, epsilon"),
         ({"method": "vc"}, "method"),
         ({"size": 0}, "size"),
         ({"alpha": 1.0}, "alpha"),

@@ -75,8 +75,8 @@ def test_plan_reads_back_as_it_was_written():
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"epsilon": None}, "neither"),
-        ({"shortfall": 3}, "both"),
+        ({"epsilon": None}, "either epsilon or shortfall"),
+        ({"shortfall": 3}, "either epsilon or shortfall"),
         ({"candidates": 0}, "candidates"),
         ({"beta": 1}, "beta"),
         ({"epsilon": math.inf}, "epsilon"),

@@ -17,6 +17,7 @@ from holdtrue.errors import (
     InsufficientSamples,
     InvalidParameter,
     NotCertified,
+    RefusedError,
     ReleaseError,
     UnknownColumn,
     UnknownName,
@@ -261,6 +262,12 @@ def test_p8_a_failure_while_voting_costs_and_tells_nothing(people):
         ({"target": "grade"}, NotCertified, "labels"),
         ({"target": "age", "features": ["bmi"]}, NotCertified, "bounds"),
         ({"target": "agee"}, UnknownColumn, "age"),
+        ({"target": "grade", "labels": ["low", "mid", "low"]}, InvalidParameter, "each label once"),
+        (
+            {"target": "grade", "labels": list(map(str, range(ROWS + 1)))},
+            InvalidParameter,
+            "as many labels as there are rows",
+        ),
         ({"target": "sick", "features": ["grade"]}, InvalidParameter, "values of grade are not public"),
         ({"target": "sick", "estimator": object()}, InvalidParameter, "estimator"),
         ({"target": "sick", "name": "../x"}, InvalidParameter, "letters"),
@@ -285,4 +292,20 @@ def test_what_cannot_be_predicted_is_refused_before_the_charge(people):
         curator.predict("sick", SURE, epsilon=0)
     with pytest.raises(InvalidParameter, match="method"):
         curator.predict("sick", SURE, epsilon=0.1, method="loud")
+    with pytest.raises(InvalidParameter, match="give a smaller epsilon or mu"):
+        curator.predict("sick", SURE, epsilon=1e9)
     assert curator.budget.spent == 0
+
+
+def test_a_plan_without_a_reserve_says_so_whatever_the_epsilon(people):
+    """Dividing the cap among the questions leaves a few units, which pay for nothing."""
+    curator = trained(people, queries=20, reserve=0)
+    for ask in (
+        lambda: curator.predict("sick", SURE, epsilon=0.1),
+        lambda: curator.predict("sick", SURE),
+        lambda: curator.select(["age > 5", "age > 9"], epsilon=1e-6),
+    ):
+        with pytest.raises(RefusedError, match=r"no reserve for verbs other than ask.*reserve=0.25"):
+            ask()
+    assert curator.budget.spent == 0
+    assert not trained(people, reserve=0).predict("sick", SURE, epsilon=0.1).repeated  # an open-ended ledger has one budget

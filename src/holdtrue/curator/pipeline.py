@@ -527,7 +527,9 @@ class Pipeline(ReleasePipeline):
     def __init__(
         self, *, plan: AnyPlan, ledger: Ledger, engine: "Engine", analyst: str, progress: "Progress | None" = None
     ) -> None:
-        super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, max(0, plan.reserve_units), plan.cost))
+        # Where nothing was reserved, dividing the cap among the questions leaves fewer units than questions.
+        reserve = plan.reserve_units if plan.reserve_units >= plan.queries else 0
+        super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, reserve, plan.cost))
         self.plan, self.engine, self.progress = plan, engine, progress
         self.card: Card = engine.card
         self.gates: GateWatch | None = None

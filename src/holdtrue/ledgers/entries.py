@@ -336,7 +336,7 @@ class Charge(msgspec.Struct, frozen=True):
             raise InvalidParameter("verb", self.verb, f"one of {', '.join(sorted(VERBS))}")
         for name, number in (("draws", self.draws), ("cost", 0 if self.cost is None else self.cost)):
             if type(number) is not int or not 0 <= number <= LARGEST:
-                raise InvalidParameter(name, number, f"a whole number from 0 to {LARGEST}")
+                raise _refuse_number(name, number)
         if not _DIGEST.fullmatch(self.request_digest):
             raise InvalidParameter("request_digest", self.request_digest, "64 hexadecimal digits in lower case")
         if not isinstance(self.event, _EVENTS):
@@ -472,6 +472,12 @@ def is_private(event: Event) -> bool:
             return all(map(is_private, inner))
         case _:
             return True
+
+
+def _refuse_number(name: str, number: object) -> InvalidParameter:
+    if name == "cost" and type(number) is int and number > LARGEST:
+        return InvalidParameter.saying(name, "this costs more than a ledger counts; give a smaller epsilon or mu")
+    return InvalidParameter(name, number, f"a whole number from 0 to {LARGEST}")
 
 
 def check_text(name: str, value: object) -> str:

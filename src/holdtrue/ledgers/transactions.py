@@ -161,7 +161,7 @@ class Transaction:
             left = max(0, limits.other - self.other_spent)
             if cost > left:
                 each = limits.question if self.terms.purse is None else 0
-                raise _refuse_reserve(cost, left, each, self.terms.find_filter(0).currency)
+                raise _refuse_reserve(cost, left, each, self.terms.find_filter(0).currency, none=not limits.other)
         left = self.find_left(request.analyst, draws=request.draws)
         if cost > left:
             raise self._refuse_cost(request, cost, left)
@@ -264,9 +264,13 @@ def count_questions(number: int) -> str:
     return f"{number:,} question{'' if number == 1 else 's'}"
 
 
-def _refuse_reserve(cost: int, left: int, each: int, unit: str) -> BudgetExceeded:
+def _refuse_reserve(cost: int, left: int, each: int, unit: str, *, none: bool) -> BudgetExceeded:
     """Return the refusal of a verb that the reserve does not pay for, in questions where these have a cost."""
     facts: dict[str, Any] = {"requested": amount(cost), "left": amount(left), "unit": f"{unit} in reserve"}
+    if none:
+        return BudgetExceeded.saying(
+            "this plan has no reserve for verbs other than ask; plan with, for example, reserve=0.25", **facts
+        )
     if not each:
         return BudgetExceeded(**facts)
     needs = f"this costs as much as {count_questions(-(-cost // each))}, and {left // each:,} are left in reserve"

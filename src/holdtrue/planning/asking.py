@@ -35,6 +35,7 @@ from holdtrue.planning.plans import OpenPlan, Plan
 from holdtrue.planning.purses import PurseGaussian, PurseNoise, read_reserve
 from holdtrue.planning.transfer import NoiseOnly
 
+_NO_DELTA = "give epsilon together with a delta above 0, such as delta=1e-6, which normal noise needs; pure=True needs none"
 _MOST_BITS = 40
 _LARGEST_SUM = 2**62
 _NOISE_SHARE = 0.25
@@ -194,7 +195,7 @@ def _check_privacy(how: AskingMethod, epsilon: Number | None, delta: Number | No
     if privacy is not None and not how.private:
         raise InvalidParameter("epsilon", epsilon, f"left out: the method {how.name} keeps no privacy")
     if privacy is not None and not slack and how.needs_delta:
-        raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
+        raise InvalidParameter.saying("delta", _NO_DELTA)
     return privacy, slack
 
 
@@ -359,7 +360,7 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
     privacy = round_down(positive("epsilon", epsilon))
     slack = 0.0 if pure else round_down(probability("delta", delta, zero=True))
     if not pure and not slack:
-        raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
+        raise InvalidParameter.saying("delta", _NO_DELTA)
     noise = 1 / (2 * math.sqrt(size)) if sigma is None else round_up(positive("sigma", sigma))
     kind: LedgerKind = "pure" if pure else "gdp"
     mu, each = 1 / (size * Fraction(noise)), Fraction(math.sqrt(2)) / (size * Fraction(noise))

@@ -181,10 +181,8 @@ def _check_numbers(method: str, *, realizable: bool) -> bool:
 
 
 def _one_left_out(**values: Number | None) -> None:
-    missing = [name for name, value in values.items() if value is None]
-    if len(missing) != 1:
-        names = " and ".join(missing) or "none"
-        raise InvalidParameter("plan", f"{names} left out", f"given all but exactly one of {', '.join(values)}")
+    if sum(value is None for value in values.values()) != 1:
+        raise InvalidParameter.saying(next(iter(values)), f"leave out exactly one of {', '.join(values)}; it is computed")
 
 
 def _enough_rows(rows: int, required: int, what: str) -> None:

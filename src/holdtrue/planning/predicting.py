@@ -105,8 +105,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     privacy = _budget(epsilon, mu, rho, times)
     cut = _cut_parts(base, failure, privacy, method, book, realizable=realizable, infinite=dimension is not None)
     if (alpha is None) == (rows is None):
-        given = "neither is" if alpha is None else "both are"
-        raise InvalidParameter("plan", f"{given} given", "given exactly one of alpha and rows")
+        raise InvalidParameter.saying("alpha", "give either alpha or rows; the other is computed")
     error = floor_probability("alpha", alpha) if rows is None else _least_alpha(cut, count("rows", rows))
     found = cut(error)
     pure = not realizable and (noisy or book == "pure")
@@ -161,9 +160,7 @@ def _ledger(mu: Number | None, rho: Number | None, ledger: LedgerKind | None, *,
 def _budget(epsilon: Number | None, mu: Number | None, rho: Number | None, times: int) -> float:
     """Return one prediction's epsilon."""
     if sum(budget is None for budget in (epsilon, mu, rho)) != 2:  # noqa: PLR2004 - exactly one of the three
-        raise InvalidParameter(
-            "plan", {"epsilon": epsilon, "mu": mu, "rho": rho}, "given exactly one of epsilon, mu and rho"
-        )
+        raise InvalidParameter.saying("epsilon", "give one of epsilon, of one prediction, and mu or rho, of all together")
     if epsilon is None:
         return prediction.epsilon_each(times, mu=mu, rho=rho)
     return floor_positive("epsilon", epsilon)
@@ -183,7 +180,7 @@ def _base(size: int | None, dimension: int | None, method: str, *, realizable: b
         known = ", ".join(repr(name) for name, given in _THEOREMS if given == realizable)
         raise InvalidParameter("method", method, f"one of {known} where realizable={realizable}")
     if (size is None) == (dimension is None):
-        raise InvalidParameter("size", size, "given, or dimension in its place, and not both")
+        raise InvalidParameter.saying("size", "give either the size of the class or its VC dimension")
     if dimension is not None:
         width = count("dimension", dimension)
         needed = prediction.dimension_base_rows if realizable else prediction.agnostic_dimension_rows

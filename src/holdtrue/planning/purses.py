@@ -6,9 +6,9 @@ from typing import get_args
 
 from holdtrue.accounting.purses import Currency, Purse, largest_mu, purse_of
 from holdtrue.bounds.transfer import Shift, gaussian_mu, gaussian_shift
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import count, positive, text_among, units_down
-from holdtrue.planning.methods import AskingTask, too_little_privacy
+from holdtrue.planning.methods import AskingTask
 from holdtrue.planning.transfer import JointGaussian, NoiseOnly
 
 __all__ = ["PurseGaussian", "PurseNoise", "read_reserve"]
@@ -57,7 +57,9 @@ class _Pursed:
         mu = largest_mu(self.purse, epsilon=task.epsilon, delta=task.delta or 0.0)
         most = units_down(positive("mu", mu) ** 2) if mu else 0
         if most < 1:
-            raise too_little_privacy(task)
+            predictions = f"{self.purse.predictions:,} predictions at epsilon {float(self.purse.epsilon):g}"
+            message = f"{predictions} leave no privacy for questions; take fewer of them, or a smaller epsilon for each"
+            raise InsufficientSamples(message, required=None)
         return most
 
 

@@ -115,8 +115,8 @@ def plan_regression(  # noqa: PLR0913 - three of these are solved for each other
     privacy = mu if mode == "once" else epsilon
     left = [name for name, value in (("rows", rows), ("excess", excess), ("privacy", privacy)) if value is None]
     if len(left) != 1:
-        names = " and ".join(left) or "none"
-        raise InvalidParameter("plan", f"{names} left out", "given two of rows, excess and one of mu and epsilon")
+        message = "give exactly two of rows, excess and privacy (mu or epsilon); the third is computed"
+        raise InvalidParameter.saying("rows", message)
     given = (radius, loss_lipschitz, predictor_lipschitz)
     shape = tuple(positive(name, value) for name, value in zip(_SHAPE, given, strict=True))
     task = _FittingTask(mode, shape, None if smoothness is None else floor_positive("smoothness", smoothness))

@@ -62,8 +62,7 @@ def plan_selection(  # noqa: PLR0913 - the scores are described in one of three 
     members, failure = count("candidates", candidates), floor_probability("beta", beta)
     spread = round_up(score_range(sensitivity, range, monotone=monotone))
     if (epsilon is None) == (shortfall is None):
-        given = "neither is" if epsilon is None else "both are"
-        raise InvalidParameter("plan", f"{given} given", "given exactly one of epsilon and shortfall")
+        raise InvalidParameter.saying("epsilon", "give either epsilon or shortfall; the other is computed")
     if epsilon is None:
         missed = round_up(positive("shortfall", shortfall))
         privacy = selection_epsilon(members, shortfall=missed, beta=failure, range=spread)

@@ -294,6 +294,9 @@ def plan_fit(  # noqa: PLR0913 - the public facts of one model
     if epsilon is not None and (mu is not None or not each):
         words = "give either epsilon or mu" if each else "weights are published with normal noise: give mu instead"
         raise InvalidParameter.saying("epsilon", words)
+    if facts.curation.plan.ledger == "pure" and not each:
+        message = "a pure ledger cannot pay for published weights; give release='each' and an epsilon of each prediction"
+        raise InvalidParameter.saying("release", message)
     privacy = None if epsilon is not None else choose_mu(facts.curation.plan, mu)
     task = FitTask(
         facts,

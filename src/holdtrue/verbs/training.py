@@ -337,6 +337,8 @@ def choose_goal(
     public = tuple(labels) if labels is not None else column.labels
     if public is not None and len(public) > card.rows:
         raise InvalidParameter.saying("labels", f"give at most as many labels as there are rows, {card.rows:,}")
+    if public is not None and len(set(map(repr, public))) != len(public):
+        raise InvalidParameter.saying("labels", "give each label once")
     if public is not None:
         return Labelled(target, tuple(public)), tuple(public), None
     if column.type == "boolean":

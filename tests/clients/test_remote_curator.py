@@ -335,6 +335,13 @@ def test_what_cannot_be_judged_at_a_distance_is_refused(analyst, owner, curator)
     ):
         with pytest.raises(ht.RequestError, match=words):
             analyst.evaluate(wrong)
+    for release, words in (
+        (lambda: owner.fit("own", LogisticRegression(), target="sick = 1"), "the curator itself"),
+        (lambda: owner.learn(ht.Hypotheses(predictions=np.zeros((20_000, 2), bool)), target="sick = 1"), "rows by position"),
+        (lambda: owner.learn(ht.Hypotheses([len], columns=["age"]), target="sick = 1"), "brought are code"),
+    ):
+        with pytest.raises(ht.RequestError, match=words):
+            release()
     assert curator.budget.spent == before
     assert owner.evaluate(theirs.certificate.entry).value == analyst.evaluate(theirs).value
 

@@ -278,6 +278,6 @@ def test_what_is_for_votes_is_refused_for_one_fit(rng):
                 curator.predict("m", POINT, **wrong)
         with pytest.raises(ht.InvalidParameter, match="one fit"):
             curator.distill("m", {"x": [1.0, 2.0], "z": [0.0, 1.0]}, LogisticRegression(), groups=1)
-        with pytest.raises(ht.PreconditionError):
+        with pytest.raises(ht.PreconditionError, match="fitted to all rows"):
             curator.evaluate("m", at_most=0.3)
         assert curator.budget.spent == 0

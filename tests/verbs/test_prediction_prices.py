@@ -327,6 +327,13 @@ def test_predictions_left_without_a_name_is_of_the_dearest_model():
         empty.predictions_left()
 
 
+def test_predictions_left_counts_models_that_were_trained_before_the_ledger_was_opened_again(tmp_path):
+    with _opened(epsilon=6.0, ledger=tmp_path / "x.ledger") as curator:
+        left = curator.predictions_left(), curator.predictions_left(epsilon=0.5)
+    with Curator(_rows(), ledger=tmp_path / "x.ledger") as again:
+        assert (again.predictions_left(), again.predictions_left(epsilon=0.5)) == left
+
+
 def test_the_ledger_says_what_was_drawn():
     curator = _opened(epsilon=8.0)
     curator.predict("number", {"x": 0.5}, epsilon=0.5)

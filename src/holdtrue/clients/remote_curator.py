@@ -494,6 +494,10 @@ class Remote:
         With ``release="each"``, for the owner, the service keeps the model, and what is public of it is returned; each
         prediction (:meth:`predict`) is charged.
         """
+        given: object = kind
+        if not isinstance(given, str):
+            expected = "the name of a kind; a learner of your own is fitted by the curator itself"
+            raise InvalidParameter("kind", type(kind).__name__, expected)
         asked: dict[str, Any] = {
             "name": name,
             "kind": kind,

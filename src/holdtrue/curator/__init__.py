@@ -846,7 +846,7 @@ class Curator(PairVerbs):
         from holdtrue.verbs.predicting import predictions_left
 
         self.pipeline.check_open()
-        models = self._models.held if name is None else [self._models.find_model(name)]
+        models = self._models.list_models() if name is None else [self._models.find_model(name)]
         return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
 
     @property

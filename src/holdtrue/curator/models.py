@@ -111,11 +111,6 @@ class Models:
                 found.append(self.find_model(name))
         return found
 
-    @property
-    def held(self) -> list[Model]:
-        """Return the models that this process has used."""
-        return list(self._held.values())
-
     def close(self) -> None:
         """Close the store; what it keeps stays."""
         if self._store is not None:

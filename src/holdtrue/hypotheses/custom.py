@@ -180,9 +180,8 @@ class Hypotheses(HypothesisClass):
     @property
     def document(self) -> NoReturn:
         """Refuse: code is not written down, and code that was written down is not run (promise P10)."""
-        message = (
-            "hypotheses that were brought are code, which cannot be written as JSON; they are known in this process only"
-        )
+        what = "code" if self.predictions is None else "labels of rows by position"
+        message = f"hypotheses that were brought are {what}, which is not written as JSON; give them to the curator itself"
         raise RequestError(message)
 
     def _label_item(self, item: object, X: Matrix) -> Flags:

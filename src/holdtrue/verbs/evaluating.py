@@ -54,6 +54,10 @@ _FIXED = "robust error on held-out rows, all fixed before the first answer (V4.4
 _TRANSFERRED = "robust error on held-out rows, after other answers (V4.4 ii, v; T6)"
 _RELEASED = "error of what was released, T6 at several frozen pairs (V4.2 iii, V4.4 vi)"
 _LATE = "these rows were held out after other answers about them, and which rows they are may follow from those"
+_NOT_HELD = "the model has no rows to judge it by; train it with held_out=, such as held_out=0.2, first"
+_WHOLE = (
+    "the model is fitted to all rows, so none is left to judge it by; publish its weights (release='once') and judge these"
+)
 _EASE = 0.01
 _NOISE_SHARE = 0.2
 FIRST_SHARE = 0.8
@@ -187,8 +191,9 @@ def plan_evaluation(  # noqa: PLR0913 - the numbers of one evaluation
     """
     asked = model.asked
     if not asked.cut.held_out:
-        message = f"model {asked.name!r} has no rows to judge it by; train it with held_out=, such as held_out=0.2, first"
-        raise PreconditionError(message)
+        if asked.cut.by == "whole":
+            raise PreconditionError(_WHOLE)
+        raise PreconditionError(_NOT_HELD)
     if at_most is None:
         raise InvalidParameter.saying("at_most", "give at_most, the share of errors to certify, or shares that fall")
     given = read_list("at_most", at_most if isinstance(at_most, (list, tuple)) else [at_most], expected="a share, or shares")

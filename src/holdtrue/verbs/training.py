@@ -115,9 +115,8 @@ class Model:
     def read_points(self, rows: object) -> list[dict[str, object]]:
         """Return rows as public points: the columns that the model reads and their values, one mapping a row."""
         held = names_of(rows) or []
-        missing = [name for name in self.reads if name not in held]
-        if missing:
-            raise InvalidParameter.saying("rows", f"rows have no column {missing[0]!r}, which the model reads")
+        if not set(self.reads) <= set(held):
+            raise InvalidParameter.saying("rows", f"rows need every column that the model reads: {', '.join(self.reads)}")
         table = {name: np.atleast_1d(np.asarray(rows[name])) for name in self.reads}  # type: ignore[index]  # it has columns
         lengths = {values.shape for values in table.values()}
         if len(lengths) != 1:

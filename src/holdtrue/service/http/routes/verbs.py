@@ -305,7 +305,7 @@ def train(asked: _Asked, body: Train) -> Callable[[], Any]:
 def predict(asked: _Asked, body: Predict) -> Callable[[], Any]:
     """Return private predictions of a trained model, for one row or several."""
     if (body.row is None) == (body.rows is None):
-        raise InvalidParameter("row", None, "given, or rows in its place")
+        raise InvalidParameter.saying("row", "give either row or rows")
     rows = [body.row] if body.row is not None else body.rows or ()
     given: dict[str, Any] = {each: getattr(body, each) for each in ("epsilon", "mu", "method", "screen")} | asked.given
 
@@ -323,7 +323,7 @@ def evaluate(asked: _Asked, body: Evaluate) -> Callable[[], Any]:
     given = asdict(body)
     named, entry, digest = given.pop("model"), given.pop("entry"), given.pop("digest")
     if (named is None) == (entry is None) or (entry is None and digest is not None):
-        raise InvalidParameter("model", named, "given, or entry in its place")
+        raise InvalidParameter.saying("model", "give either model or entry, and a digest only with an entry")
 
     def judged() -> object:
         if entry is not None:

@@ -146,7 +146,7 @@ def test_bad_units_are_one_line_and_nothing_is_charged(call, rows):
     assert call("open", DATA, *planned).code == 0
     for words, said in (
         (("open", DATA, "--unit", "age", *planned), "ledger"),
-        (("ask", DATA, "ANY(age > 30)"), "open the data with unit="),
+        (("ask", DATA, "ANY(age > 30)"), "open the data with --unit"),
         (("ratio", DATA, "COUNT(age > 30)", "COUNT(*)", "--cap", 3), "no column"),
     ):
         refused = call(*words)

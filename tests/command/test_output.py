@@ -150,6 +150,14 @@ def test_messages_name_the_options_of_the_command_that_was_given(call, place):
     assert "name them (--keys), have them on the card" in call("table", "people.parquet", "bmi").err
 
 
+@pytest.mark.usefixtures("place")
+def test_messages_name_the_options_of_other_commands_and_their_values(call):
+    """What is to be done first is often another command's."""
+    assert call("train", "people.parquet", "risk", "smoker", "--feature", "age", "--parts", 10).code == 0
+    assert "such as --held-out 0.2, first" in call("evaluate", "people.parquet", "risk", 0.3).err
+    assert "--method noisy-max takes mu" in call("predict", "people.parquet", "risk", "age=5", "--mu", 1).err
+
+
 def test_a_terminal_breaks_long_lines_between_words_and_a_pipe_does_not(capsys, monkeypatch):
     long = " ".join(["one two three"] * 4)
     print_lines("title", [("a", long), ("bc", "four")])

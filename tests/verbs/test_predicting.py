@@ -282,10 +282,14 @@ def test_what_cannot_be_trained_is_refused(people, model, error, match):
     assert curator.budget.spent == 0
 
 
-def test_what_cannot_be_predicted_is_refused_before_the_charge(people):
+def test_what_cannot_be_predicted_is_refused_before_the_charge(people, tmp_path):
     curator = trained(people)
     with pytest.raises(UnknownName, match="trained: sick"):
         curator.predict("sik", SURE)
+    with trained(people, ledger=tmp_path / "x.ledger"):
+        pass
+    with Curator(people, ledger=tmp_path / "x.ledger") as again, pytest.raises(UnknownName, match="trained: sick"):
+        again.predict("sik", SURE)
     with pytest.raises(InvalidParameter, match="bmi"):
         curator.predict("sick", {"age": 5.0}, epsilon=0.1)
     with pytest.raises(InvalidParameter, match="epsilon"):

@@ -316,16 +316,23 @@ class CuratorMachine(RuleBasedStateMachine):
         if model is not None:
             assert self.values.setdefault(f"fit {name}", model.weights) == model.weights, "one model, two sets of weights"
 
-    @rule(place=WORKER, points=POINTS, screen=st.sampled_from([None, 0.6]), key=KEY)
-    def predict(self, place, points, screen, key):
-        self.predict_points(place, points, epsilon=0.3, screen=screen, key=key)
+    @rule(place=WORKER, points=POINTS, epsilon=st.sampled_from([0.3, 0.2]), screen=st.sampled_from([None, 0.6]), key=KEY)
+    def predict(self, place, points, epsilon, screen, key):
+        self.predict_points(place, points, epsilon=epsilon, screen=screen, key=key)
 
     def predict_points(self, place, points, *, epsilon, screen, key):
+        """A point has one answer at one epsilon, whoever asks and dies, and never one with more noise than was asked for."""
         table = {"x": [float(point) for point in points]}
-        request = ("predict", tuple(points), screen)
-        self.request(
+        request = ("predict", tuple(points), epsilon, screen)
+        found = self.request(
             place, lambda held: held.predict("m", table, epsilon=epsilon, screen=screen, key=key), key=key, request=request
         )
+        for point, said in zip(points, found or (), strict=found is not None):
+            if said.label is not None:
+                name, told = f"label of {point} at {epsilon}", (said.label, said.certificate.entry)
+                assert self.values.setdefault(name, told) == told, "one prediction, two answers"
+                event = getattr(said.certificate.event, "event", said.certificate.event)
+                assert event.epsilon >= (epsilon or 0), "more noise than was asked for"
         self.remember(key, request)
 
     @rule(place=WORKER, name=st.sampled_from(["line", "cut"]), points=POINTS, key=KEY, step=st.none() | MOMENT)

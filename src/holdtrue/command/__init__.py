@@ -30,7 +30,7 @@ from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
 
-_ARGUMENT = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=(True\b|\d[\d.]*\b|)")
+_ARGUMENT = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=(True\b|\d[\d.]*\b|'[a-z-]+'|)")
 
 application = typer.Typer(
     name="holdtrue",
@@ -116,12 +116,14 @@ def _list_options(command: Any) -> set[str]:  # noqa: ANN401 - a command of the 
 
 
 def _name_options(message: str) -> str:
-    """Return a message with arguments of Python as options, where the command has them: --second-budget."""
-    known = _list_options(typer.main.get_command(choose_command(sys.argv[1:2])))
+    """Return a message with arguments of Python as options, where this or another command has them: --second-budget."""
+    if not _ARGUMENT.search(message):
+        return message
+    known = _list_options(typer.main.get_command(application))
 
     def spell(found: re.Match[str]) -> str:
         option = f"--{found[1].replace('_', '-')}"
-        value = "" if found[2] in ("", "True") else f" {found[2]}"
+        value = "" if found[2] in ("", "True") else " " + found[2].strip("'")
         return option + value if option in known else found[0]
 
     return _ARGUMENT.sub(spell, message)

@@ -209,7 +209,7 @@ def predict(
             print_table(("row", name, "cost"), table, right=("row",))
             print_lines("", list_costs(found[-1], curator) if found else [("left", "no rows")])
         else:
-            ends = [(f"{found.about}", f"{found.interval}")] if found.interval else []
+            ends = [("interval", f"{found.interval}, for {found.about}")] if found.interval else []
             ends += [] if found.proven is None else [("proven", found.proven)]
             print_lines(" ".join(values or ()), [(name, found.brief), *ends, *list_costs(found, curator)])
 

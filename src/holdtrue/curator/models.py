@@ -95,7 +95,7 @@ class Models:
                     self._seals[name] = stored.seal
         found = self._held.get(name) if isinstance(given, str) else None
         if found is None:
-            known = ", ".join(sorted(self._held)) or "none"
+            known = ", ".join(self._list_names()) or "none"
             shown = given if isinstance(given, str) else type(given).__name__
             message = f"there is no model {shown!r}; trained: {known}. Train it first, or again if it was only in memory"
             raise UnknownName(message)
@@ -103,13 +103,14 @@ class Models:
 
     def list_models(self) -> list[Model]:
         """Return all models in the order of their names: those of the store as they are now, and those in memory."""
-        stored = [] if self._store is None else self._store.list_names()
-        names = sorted({*stored, *self._held})
         found = []
-        for name in names:
+        for name in self._list_names():
             with suppress(UnknownName):  # another worker may have removed it since
                 found.append(self.find_model(name))
         return found
+
+    def _list_names(self) -> list[str]:
+        return sorted({*([] if self._store is None else self._store.list_names()), *self._held})
 
     def close(self) -> None:
         """Close the store; what it keeps stays."""

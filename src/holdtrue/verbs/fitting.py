@@ -292,7 +292,11 @@ def plan_fit(  # noqa: PLR0913 - the public facts of one model
     if basis is not None and not isinstance(basis, (Fourier, Polynomial)):
         raise InvalidParameter("basis", type(basis).__name__, "ht.Fourier(pairs, scale, seed) or ht.Polynomial(degree)")
     if epsilon is not None and (mu is not None or not each):
-        words = "give either epsilon or mu" if each else "weights are published with normal noise: give mu instead"
+        words = (
+            "give either epsilon or mu"
+            if each
+            else "weights are published with normal noise: give mu instead, or release='each'"
+        )
         raise InvalidParameter.saying("epsilon", words)
     if facts.curation.plan.ledger == "pure" and not each:
         message = "a pure ledger cannot pay for published weights; give release='each' and an epsilon of each prediction"

@@ -197,14 +197,14 @@ def _label_groups(  # noqa: PLR0913, PLR0917 - one purchase
     request = encode({"verb": "predict"} | whole.request)
 
     def plan(answered: Answered) -> Planned:
-        parts = offer.find_parts(map(_name_group, gathered), answered)
-        new = [number for number, part in enumerate(parts) if not answered.has(part)]
+        found = offer.find_parts(dict(zip(whole.parts, map(_name_group, gathered), strict=True)), answered)
+        parts, new = tuple(found), [number for number, fresh in enumerate(found.values()) if fresh]
         release = whole.without_parts()
         if new:
             given: dict[str, Any] = {"model": model, "epsilon": privacy, "names": [parts[one] for one in new]}
             _, release = release_groups([gathered[one] for one in new], curation=curation, **given)
         places = [place for number in new for place in members[number]]
-        return plan_purchase(offer, tuple(parts), release, features[places], request)
+        return plan_purchase(offer, parts, release, features[places], request)
 
     said = curation.run(Job(plan, *sender))
     found: list[Any] = [None] * len(points)

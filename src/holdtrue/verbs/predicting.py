@@ -3,7 +3,6 @@
 A request is priced whole before the first draw, charged, and stored; points that were asked before are free.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -215,15 +214,20 @@ class Offer:
         rule = self.rule if self.verb == "screen" else None
         return self.model.asked.name_part(self.verb, point, rule=rule, number=number)
 
-    def find_parts(self, points: Iterable[Mapping[str, object]], answered: Answered) -> list[str]:
+    def find_parts(self, named: Mapping[str, Mapping[str, object]], answered: Answered) -> dict[str, bool]:
         """Return for each point the name of its first answer that serves this request, or of a new one where none does.
 
-        Answers are only ever added, so that the same request finds the same answer for ever.
+        With each name comes whether it is new. ``named`` has points by the names of their first answers. Answers are only
+        ever added, so that the same request finds the same answer for ever.
         """
-        found = []
-        for point in points:
-            names = (self.name_part(point, number=number) for number in itertools.count(1))
-            found.append(next(name for name in names if not answered.has(name) or self._is_served(name, answered)))
+        found = {}
+        for first, point in named.items():
+            name, number, new = first, 1, not answered.has(first)
+            while not new and not self._is_served(name, answered):
+                number += 1
+                name = self.name_part(point, number=number)
+                new = not answered.has(name)
+            found[name] = new
         return found
 
     def _is_served(self, part: str, answered: Answered) -> bool:
@@ -367,8 +371,9 @@ def _answer_points(  # noqa: PLR0913 - one purchase, and who makes it
     """Return predictions by part; those that were not answered before are charged together."""
 
     def plan(answered: Answered) -> Planned:
-        current = points.rename(offer.find_parts(points.named.values(), answered))
-        fresh = current.keep_wanted(lambda part: not answered.has(part))
+        found = offer.find_parts(points.named, answered)
+        current = points.rename(found)
+        fresh = current.keep_wanted(found.__getitem__)
         return plan_purchase(offer, current.parts, offer.release(fresh.named), fresh.features, request)
 
     if not points.named and key is None:
@@ -398,8 +403,9 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
 ) -> dict[str, Prediction]:
     """Ask of each point whether its vote is clear, then answer the clear ones; nothing is spent unless both are paid for."""
     with curation.lock_index() as answered:
-        current = points.rename(offer.find_parts(points.named.values(), answered))
-        fresh = current.keep_wanted(lambda part: not answered.has(part))
+        new = offer.find_parts(points.named, answered)
+        current = points.rename(new)
+        fresh = current.keep_wanted(new.__getitem__)
         curation.refuse_used_key(key, request)
         names = {part: screening.name_part(point) for part, point in fresh.named.items()}
         unclear = _screen_points(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)

@@ -55,7 +55,8 @@ def test_every_claim_of_a_source_is_checked_or_has_a_reason(lecture):
 
 def test_a_claim_without_a_check_and_one_that_is_not_listed_are_noticed():
     lecture = next(iter(claims.read_index()))
-    first, *rest = lecture["claims"]
+    first = next(claim for claim in lecture["claims"] if claim["item"] == "Definition 0.1")
+    rest = [claim for claim in lecture["claims"] if claim != first]
     assert list(claims.find_missing(lecture | {"claims": [first | {"section": "Exercises"}]}))
     assert list(claims.find_missing(lecture | {"claims": [first | {"words": "nowhere said"}]}))
     assert list(claims.find_unlisted(lecture | {"claims": rest})) == [

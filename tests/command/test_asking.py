@@ -306,6 +306,17 @@ def test_a_watch_goes_on_through_its_questions(call):
     assert "run 1; 2 alarms left" in " ".join(again.out.split())
 
 
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_watch_that_runs_out_shows_what_was_paid_for(call, form):
+    words = ("watch", DATA, "age >= 0", "age > 5", "--threshold", 0.5, "--epsilon", 0.05, *form)
+    told = call(*words)
+    assert told.code == 3
+    assert "above" in told.out
+    assert "no alarms are left of 1" in told.err
+    assert "open another under another name (--name)" in told.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

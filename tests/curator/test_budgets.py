@@ -161,6 +161,23 @@ def test_answers_history_budget_and_certificates_are_tables(curator):
     assert (str(Listing()), Listing()._repr_html_()) == ("nothing yet", "<p>nothing yet</p>")
 
 
+def test_what_is_printed_fits_eighty_columns():
+    people = {"age": np.arange(1000) % 100}
+    long = " OR ".join(f"age BETWEEN {low} AND {low + 3}" for low in range(0, 60, 10))
+    with ht.Curator(people, queries=50, epsilon=1.0, delta=1e-6, iid=True) as curator:
+        answers = curator.ask(["age > 5", long])
+        shown = [answers, curator.history, curator.budget, curator.preview("age > 7"), answers[0].certificate]
+    made = ht.plan(rows=40_000, queries=500, epsilon=1.0, delta=1e-6)
+    shown += [made, made.compare(), ht.Curator(people, epsilon=1.0, delta=1e-6, iid=True).plan]
+    shown += [
+        ht.plan_holdout(cases=5000, looks=200, yes=10),
+        ht.plan_learning(size=1000, alpha=0.05, beta=0.05, epsilon=0.5),
+    ]
+    for each in shown:
+        assert max(map(len, str(each).splitlines())) <= 80, type(each)
+    assert set(str(answers).split()) >= set(long.split())
+
+
 def test_an_answer_says_why_it_is_as_wide_as_it_is(curator):
     answer = curator.ask("age > 50")
     told = answer.explain(curator.plan)

@@ -540,16 +540,18 @@ def watch(
     """Say of one question after the other whether its share is above a threshold. Each call begins, and pays, a new run."""
     with open_curator(data, ledger, rehash=rehash) as curator:
         run = curator.watch(threshold=threshold, alarms=alarms, epsilon=epsilon, name=name, analyst=analyst)
-        with show_progress("measuring"):
-            found = [run.ask(question) for question in questions]
-        if as_json:
-            print_json(found[0] if len(found) == 1 else {"answers": found})
-            return
-        for question, answer in zip(questions, found, strict=True):
-            ends = answer.interval or answer.sample_interval
-            what = "population" if answer.interval else "these rows"
-            lines = [("found", answer.brief + (", told before" if answer.repeated else "")), (what, _print_ends(ends))]
-            print_lines(question, [*lines, ("run", answer.say_run())])
+        found = []
+        try:
+            for question in questions:
+                with show_progress("measuring"):
+                    found.append(answer := run.ask(question))
+                what, ends = ("population", answer.interval) if answer.interval else ("these rows", answer.sample_interval)
+                first = ("found", answer.brief + (", told before" if answer.repeated else ""))
+                if not as_json:
+                    print_lines(question, [first, (what, _print_ends(ends)), ("run", answer.say_run())])
+        finally:  # what was paid for is shown, whatever comes after it
+            if as_json and found:
+                print_json(found[0] if len(questions) == 1 else {"answers": found})
 
 
 def preview(source: Source, questions: Questions, *, as_json: Json = False) -> None:

@@ -14,6 +14,7 @@ import typer
 
 from holdtrue.codec import plain
 from holdtrue.errors import InvalidParameter, printable
+from holdtrue.records import fit_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +38,6 @@ _PLOTS = (".svg", ".png", ".pdf")
 _PAGES = (".html", ".htm")
 _PATIENCE = 1.0
 _WIDTH = 80
-_GAP, _NARROW_GAP = 3, 2  # between the columns of a table, and where it would be too wide
-_WORD = 20  # a longer word is broken before it takes the room of other columns
 
 
 def print_json(document: object) -> None:
@@ -50,8 +49,9 @@ def print_lines(title: str, lines: Iterable[tuple[str, str]]) -> None:
     """Print a title and lines of names and values; a terminal breaks them between words, control characters are harmless."""
     told = list(lines)
     width = max(len(name) for name, _ in told) + 4
-    typer.echo(printable(title))
-    room = max(get_terminal_size().columns - width, _WORD) if sys.stdout.isatty() else sys.maxsize
+    columns = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    room = max(columns - width, 20)
+    typer.echo("\n".join(wrap(printable(title), columns, break_on_hyphens=False, replace_whitespace=False)) or title)
     for name, value in told:
         parts = wrap(printable(value), room, break_on_hyphens=False, break_long_words=False)
         typer.echo(f"  {name:<{width - 4}}  " + f"\n{'':{width}}".join(parts))
@@ -63,44 +63,21 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: S
     It is as wide as the terminal at most: heads break between words first, then cells do, and words break last.
     """
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     cells = [[printable(cell) for cell in row] for row in rows]
-    gap, widths = _fit_columns(heads, cells, width=console.width)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - _NARROW_GAP))
+    gap, widths = fit_columns(heads, cells, width=console.width, measure=cell_len)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, gap - 2))
     for head, width in zip(heads, widths, strict=True):
         table.add_column(head, justify="right" if head in right else "left", overflow="fold", width=width)
     for row in cells:
         table.add_row(*map(Text, row))  # Text, not markup: people wrote what is in it
     console.width = max(console.width, sum(widths) + gap * (len(widths) - 1))  # wider only where single letters do not fit
     console.print(table)
-
-
-def _fit_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> tuple[int, list[int]]:
-    """Return the gap between the columns of a table, and their widths, which fit a width with their gaps."""
-    from rich.cells import cell_len
-
-    def longest(texts: Iterable[str]) -> int:
-        return max(map(cell_len, texts), default=1) or 1
-
-    columns = [[row[place] for row in rows] for place in range(len(heads))]
-    whole = [longest([head, *cells]) for head, cells in zip(heads, columns, strict=True)]
-    lower = [longest([*head.split(), *cells]) for head, cells in zip(heads, columns, strict=True)]
-    for gap, widths in ((_GAP, whole), (_GAP, lower), (_NARROW_GAP, lower)):
-        if sum(widths) + gap * (len(heads) - 1) <= width:
-            return gap, widths
-    room = max(width - _NARROW_GAP * (len(heads) - 1), len(heads))
-    words = [longest(" ".join([head, *cells]).split()) for head, cells in zip(heads, columns, strict=True)]
-    found = [min(each, _WORD) for each in words]
-    while sum(found) > room:  # not even the words fit: the longest are broken
-        found[found.index(max(found))] -= 1
-    wanting = sorted(range(len(heads)), key=lambda place: lower[place] - found[place])
-    for done, place in enumerate(wanting):
-        found[place] += max(0, min(lower[place] - found[place], (room - sum(found)) // (len(heads) - done)))
-    return _NARROW_GAP, found
 
 
 def save_plot(axes: "Axes", path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from holdtrue.accounting.closed_forms import largest, smallest
@@ -174,21 +175,17 @@ class Comparison:
         return "method", "rows needed", f"alpha with {self.rows:,} rows", "private"
 
     def __str__(self) -> str:
-        body = [_cells(line) for line in self.lines]
-        widths = [max(map(len, column)) for column in zip(self._header, *body, strict=True)]
-
-        def rendered(cells: tuple[str, str, str, str], mark: str, note: str) -> str:
-            padded = [
-                cells[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)),
-            ]
-            return f"{mark} {'   '.join(padded)}   {note}".rstrip()
-
+        cells = [self._header, *map(_cells, self.lines)]
+        wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        marks = [" ", *("*" if line.method == self.chosen else " " for line in self.lines)]
         table = [
-            rendered(cells, "*" if line.method == self.chosen else " ", line.note)
-            for cells, line in zip(body, self.lines, strict=True)
+            f"{mark} {name:<{wide[0]}}   {rows:>{wide[1]}}   {width:>{wide[2]}}   {kept:>{wide[3]}}"
+            for mark, (name, rows, width, kept) in zip(marks, cells, strict=True)
         ]
-        return "\n".join([self.title, "", rendered(self._header, " ", ""), *table])
+        for note in dict.fromkeys(line.note for line in self.lines if line.note):
+            noted = ", ".join(line.method for line in self.lines if line.note == note)
+            table.append(fill(f"  {noted} {note}", 80, subsequent_indent="  "))
+        return "\n".join([fill(self.title, 80), "", *table])
 
     __repr__ = __str__
 

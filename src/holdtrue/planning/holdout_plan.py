@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from textwrap import fill
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -165,10 +166,11 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
         return iter(self.modes)
 
     def __str__(self) -> str:
-        title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of all that is told"
+        title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of everything told"
         lines = [f"{'->' if line.mode == self.mode else '  '} {line}" for line in self.modes]
-        found = [str(self.gate)] if isinstance(self.gate, GatePlan) else []
-        return "\n".join([title, *lines, self.advice, *found, f"Opened by {self[self.mode].opened}."])
+        found = str(self.gate).splitlines() if isinstance(self.gate, GatePlan) else []
+        told = [fill(each, 80) for each in (self.advice, *found, f"Opened by {self[self.mode].opened}.")]
+        return "\n".join([title, *(fill(line, 80, subsequent_indent=" " * 45) for line in lines), *told])
 
 
 @dataclass(frozen=True, slots=True)

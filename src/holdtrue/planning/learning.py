@@ -77,10 +77,10 @@ class LearningPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="p
         return text_table(
             f"{self.rows:,} rows to learn one of {self.size:,} hypotheses",
             {
-                "excess error": f"{self.alpha:.4g} at most, but with probability {self.beta:.4g}"
+                "excess error": f"{self.alpha:.4g} at most, except with probability {self.beta:.4g}"
                 + (" (if some hypothesis is never wrong)" if self.realizable else ""),
                 "privacy": f"epsilon {self.epsilon:.4g} (mu {self.mu:.4g}, rho {self.rho:.4g})"
-                + ("; free: as many rows without it" if self.free else ""),
+                + ("; free: no extra rows" if self.free else ""),
                 "method": f"{self.method}: {self.theorem}",
             },
         )

@@ -29,7 +29,7 @@ from holdtrue.errors import NotCertified, RequestError
 from holdtrue.events import Event
 from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind, Number, probability
 from holdtrue.planning.methods import REACHES, SIDES, AskingTask, CapRule, Pair, Side, Transfer
-from holdtrue.records import html_table
+from holdtrue.records import fold_line, html_table
 
 if TYPE_CHECKING:
     from holdtrue.planning.comparing import Comparison
@@ -289,7 +289,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return kept / (self.cap_units + kept)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
+        return "\n".join(fold_line(f"{name:>10}", value) for name, value in self.lines())
 
     def _repr_html_(self) -> str:
         return html_table(self.lines())
@@ -543,7 +543,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         ]
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
+        return "\n".join(fold_line(f"{name:>10}", value) for name, value in self.lines())
 
     _repr_html_ = Plan._repr_html_
 

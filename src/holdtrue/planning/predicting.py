@@ -57,7 +57,7 @@ class PredictionPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field=
         lines = {
             "parts": f"{self.parts:,} of {self.part_rows:,} rows, each trained to an error of {self.base_error:.4g}",
             "error": f"{self.alpha:.4g} at most{'' if self.realizable else ' above the best'}, "
-            f"but with probability {self.beta:.4g}",
+            f"except with probability {self.beta:.4g}",
             "privacy": f"epsilon {self.epsilon:.4g} each; {self.predictions:,} cost mu {self.mu:.4g}, rho {self.rho:.4g}",
             "method": f"{self.method}: {self.theorem}",
         }

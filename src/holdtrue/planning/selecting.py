@@ -32,7 +32,7 @@ class SelectionPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="
         return text_table(
             f"a private choice among {self.candidates:,} candidates",
             {
-                "shortfall": f"less than {self.shortfall:.4g} rows, but with probability {self.beta:.4g}",
+                "shortfall": f"less than {self.shortfall:.4g} rows, except with probability {self.beta:.4g}",
                 "privacy": f"epsilon {self.epsilon:.4g} (mu {self.mu:.4g}, rho {self.rho:.4g})",
                 "theorem": self.theorem,
             },

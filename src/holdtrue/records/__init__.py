@@ -12,7 +12,7 @@ from holdtrue.records.marginals import Marginals, Synthetic, Workload
 from holdtrue.records.means import MOST_PEOPLE, Contrast, Estimates, Means, Statistic
 from holdtrue.records.models import Evaluation, FittedModel, Hypothesis
 from holdtrue.records.quantiles import DateAnswer, DateInterval, Quantiles
-from holdtrue.records.showing import Listing, html_table, make_frame, text_table
+from holdtrue.records.showing import Listing, fit_columns, fold_line, html_table, make_frame, text_table
 from holdtrue.records.tables import Table, Unions, count_boxes
 
 __all__ = [
@@ -45,6 +45,8 @@ __all__ = [
     "WatchRun",
     "Workload",
     "count_boxes",
+    "fit_columns",
+    "fold_line",
     "html_table",
     "make_frame",
     "mark_repeat",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdtrue.codec import Record
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
-from holdtrue.records.showing import html_table, make_frame
+from holdtrue.records.showing import fold_line, html_table, make_frame
 
 if TYPE_CHECKING:
     from holdtrue.records import Response
@@ -83,7 +83,7 @@ class FactTable:
     def __str__(self) -> str:
         facts = self.list_facts()
         width = max(10, *map(len, facts))
-        return "\n".join(f"{name:>{width}}  {value}" for name, value in facts.items())
+        return "\n".join(fold_line(f"{name:>{width}}", value) for name, value in facts.items())
 
     def _repr_html_(self) -> str:
         return html_table(self.list_facts().items())

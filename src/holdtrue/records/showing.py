@@ -1,9 +1,11 @@
 """How records are shown: as text, as HTML tables in notebooks, as data frames, and several of them as a list."""
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
+from textwrap import wrap
 from typing import Any, Protocol, TypeVar
 
 from holdtrue.errors import MissingExtra
@@ -24,6 +26,40 @@ def text_table(title: str, lines: Mapping[str, str]) -> str:
     """Return a title over a column of names and a column of values."""
     width = max(len(name) for name in lines)
     return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines.items())])
+
+
+def fold_line(name: str, value: str) -> str:
+    """Return a name and a value in lines of at most 80 characters, the value in a column of its own; no word is broken."""
+    lines = wrap(value, max(80 - len(name) - 2, 20), break_long_words=False, break_on_hyphens=False)
+    return f"{name}  " + f"\n{'':{len(name) + 2}}".join(lines)
+
+
+def fit_columns(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, measure: Callable[[str], int] = len
+) -> tuple[int, list[int]]:
+    """Return the gap between the columns of a table, and their widths, which fit a width with their gaps.
+
+    Heads break between words first, then cells do, and words break last.
+    """
+
+    def longest(texts: Iterable[str]) -> int:
+        return max(map(measure, texts), default=1) or 1
+
+    columns = [[row[place] for row in rows] for place in range(len(heads))]
+    whole = [longest([head, *cells]) for head, cells in zip(heads, columns, strict=True)]
+    lower = [longest([*head.split(), *cells]) for head, cells in zip(heads, columns, strict=True)]
+    for gap, widths in ((3, whole), (3, lower), (2, lower)):
+        if sum(widths) + gap * (len(heads) - 1) <= width:
+            return gap, widths
+    room = max(width - 2 * (len(heads) - 1), len(heads))
+    words = [longest(" ".join([head, *cells]).split()) for head, cells in zip(heads, columns, strict=True)]
+    found = [min(each, 20) for each in words]  # a longer word is broken before it takes the room of other columns
+    while sum(found) > room:  # not even the words fit: the longest are broken
+        found[found.index(max(found))] -= 1
+    wanting = sorted(range(len(heads)), key=lambda place: lower[place] - found[place])
+    for done, place in enumerate(wanting):
+        found[place] += max(0, min(lower[place] - found[place], (room - sum(found)) // (len(heads) - done)))
+    return 2, found
 
 
 def html_table(facts: Iterable[tuple[str, str]], *, title: str = "") -> str:
@@ -74,12 +110,15 @@ class Listing(list[_Item]):
         return make_frame(self.list_rows())
 
     def __str__(self) -> str:
-        rows = [{head: _format_value(value) for head, value in row.items()} for row in self.list_rows()]
-        if not rows:
+        if not self:
             return "nothing yet"
-        wide = {head: max(len(head), *(len(row[head]) for row in rows)) for head in rows[0]}
-        lines = [{head: head for head in wide}, *rows]
-        return "\n".join("  ".join(f"{line[head]:<{width}}" for head, width in wide.items()).rstrip() for line in lines)
+        listed = self.list_rows()
+        heads, rows = list(listed[0]), [[_format_value(value) for value in row.values()] for row in listed]
+        gap, widths = fit_columns(heads, rows, width=80)
+        folded = [[wrap(cell, width) for cell, width in zip(row, widths, strict=True)] for row in (heads, *rows)]
+        lines = [line for row in folded for line in itertools.zip_longest(*row, fillvalue="")]
+        padded = ((f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join((" " * gap).join(cells).rstrip() for cells in padded)
 
     def _repr_html_(self) -> str:
         rows = self.list_rows()

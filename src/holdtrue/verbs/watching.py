@@ -130,10 +130,8 @@ class QueryWatch:
         while True:
             number = self.alarms - self._count_left(index) + 1
             if number > self.alarms:
-                message = (
-                    f"no alarms are left of {self.alarms:,}: all are used, or the watch was opened that often; make another"
-                )
-                raise RefusedError(message)
+                used = f"no alarms are left of {self.alarms:,}: all are used, or the watch was opened that often"
+                raise RefusedError(f"{used}; open another under another name (name=)")
             mine = SYSTEM.words(4).tobytes().hex()
             opening = partial(plan_single, self._open(number, mine), key=self._name_run(number))
             (found,) = self._curation.run(Job(opening, None, self._analyst))

@@ -314,7 +314,7 @@ def test_a_watch_that_runs_out_shows_what_was_paid_for(call, form):
     assert told.code == 3
     assert "above" in told.out
     assert "no alarms are left of 1" in told.err
-    assert "open another under another name (--name)" in told.err
+    assert "open one with another --name" in told.err
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ class QueryWatch:
         while True:
             number = self.alarms - self._count_left(index) + 1
             if number > self.alarms:
-                used = f"no alarms are left of {self.alarms:,}: all are used, or the watch was opened that often"
-                raise RefusedError(f"{used}; open another under another name (name=)")
+                message = f"no alarms are left of {self.alarms:,}, or it was opened that often; open one with another name="
+                raise RefusedError(message)
             mine = SYSTEM.words(4).tobytes().hex()
             opening = partial(plan_single, self._open(number, mine), key=self._name_run(number))
             (found,) = self._curation.run(Job(opening, None, self._analyst))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import holdtrue as ht
 from holdtrue.command import application
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
@@ -39,3 +40,8 @@ def test_a_command_that_fails_would_be_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ((_, code),) = follow("```console\n$ holdtrue ask people.parquet\n```\n")
     assert code == 2
+
+
+def test_the_first_tutorial_shows_its_plan_as_it_prints():
+    made = ht.plan(rows=40_000, queries=500, beta=0.05, epsilon=1.0, delta=1e-6)
+    assert f"```text\n{made}\n```" in (TUTORIAL / "five-minutes.md").read_text()

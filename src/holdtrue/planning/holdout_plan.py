@@ -166,7 +166,7 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
         return iter(self.modes)
 
     def __str__(self) -> str:
-        title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of everything told"
+        title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} confidence for all looks at once"
         lines = [f"{'->' if line.mode == self.mode else '  '} {line}" for line in self.modes]
         found = str(self.gate).splitlines() if isinstance(self.gate, GatePlan) else []
         told = [fill(each, 80) for each in (self.advice, *found, f"Opened by {self[self.mode].opened}.")]

@@ -90,3 +90,18 @@ def test_codes_of_theorems_and_promises_are_links_and_formulas_have_their_own_fo
         assert shown.evaluate("document.documentElement.scrollWidth") <= 1280
         shown.goto((tmp_path / "out" / "search.html").as_uri() + "?q=transfer")
         shown.wait_for_selector("#search-results li a:has-text('Transfer')")
+
+
+def test_on_a_phone_code_in_tables_is_whole_and_a_formula_does_not_touch_its_number(tmp_path):
+    long = r"\mathbb E\Big[\mathbf 1_E\Big((v-u)-(e^\varepsilon-1)\,u(1-v)\Big)\Big]\ \le\ \delta.\tag{1}"
+    table = (
+        "| a | b | c | d |\n|---|---|---|---|\n| what is wanted | `watch(threshold=0.1, alarms=5)` | its price | where |\n"
+    )
+    build(tmp_path, f"# Page\n\n$${long}$$\n\n{table}")
+    with browsing() as browser:
+        shown = browser.new_page(viewport={"width": 390, "height": 800})
+        shown.goto((tmp_path / "out" / "index.html").as_uri())
+        formula, number = (shown.locator(f"div.math {part}").first.bounding_box() for part in ("math", ".eqno"))
+        assert formula["x"] + formula["width"] <= number["x"]
+        assert shown.evaluate("document.querySelector('td code').getClientRects().length") <= 2
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 390

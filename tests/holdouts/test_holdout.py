@@ -328,7 +328,7 @@ def test_a_holdout_says_what_is_left_and_how_wide_it_is_without_a_look(tmp_path)
         shown = str(told).splitlines()
         assert shown[:2] == ["      mode  scores", "     looks  199 of 200 left"]
         assert shown[2].startswith("     width  ±0.36 per score")
-        assert shown[3].startswith("   privacy  ")
+        assert shown[-1].startswith("   privacy  ")
         assert "<td>199 of 200 left</td>" in told._repr_html_()
         assert told.to_frame().looks_left.tolist() == [199]
         assert scores.history.to_frame().verb.tolist() == ["score"]

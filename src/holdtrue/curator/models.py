@@ -58,7 +58,7 @@ class Models:
         with suppress(HoldtrueError):  # none of that name, or one that cannot be read and is trained again
             known = self.find_model(asked.name)
         if known is not None and known.asked.digest != asked.digest:
-            message = f"there is a model named {asked.name!r} made otherwise; choose another name, or replace it (replace)"
+            message = f"another model is named {asked.name!r}; choose another name, or replace it (replace=True)"
             refused = RefusedError(message)
             refused.parameter = "name"
             raise refused

@@ -37,16 +37,16 @@ def array_of(name: str, values: object) -> Array:
         if array.dtype == object:
             kinds = {_kind(value) for value in array.flat}
             if len(kinds) != 1 or None in kinds:
-                raise InvalidParameter(name, "values of several types, or missing ones", expected)  # noqa: TRY301
+                raise InvalidParameter.saying(name, f"{name} has missing values or several types; expected {expected}")  # noqa: TRY301
             array = array.astype(kinds.pop())
     except InvalidParameter:
         raise
     except Exception:  # noqa: BLE001 - whatever is no array; its own words may quote a label
         raise InvalidParameter(name, type(values).__name__, expected) from None
     if array.ndim != 1 or array.dtype.kind not in "biufU":
-        raise InvalidParameter(name, f"an array of {array.dtype} with {array.ndim} dimensions", expected)
+        raise InvalidParameter.saying(name, f"{name} has {array.ndim} dimensions of {array.dtype}; expected {expected}")
     if not array.size:
-        raise InvalidParameter(name, "nothing", "at least one case")
+        raise InvalidParameter.saying(name, f"{name} is empty; expected at least one case")
     return narrow_array(name, array)
 
 
@@ -71,7 +71,7 @@ def narrow_array(name: str, array: Array) -> Array:
     """
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise InvalidParameter(name, "NaN or infinity", "a finite value for every case")
+            raise InvalidParameter.saying(name, f"{name} has NaN or infinity; expected a finite value for every case")
         if not ((np.abs(array) < _WHOLE) & (array == np.rint(array))).all():
             return array.astype(np.float64)
         array = array.astype(np.int64)
@@ -92,7 +92,7 @@ def unit_interval(name: str, values: object, *, cases: int) -> npt.NDArray[np.fl
     """Return numbers in [0, 1], one per case. They are the request's own and public, so a number outside is refused."""
     numbers = _numbers(name, values, cases=cases)
     if not ((numbers >= 0) & (numbers <= 1)).all():  # NaN is neither
-        raise InvalidParameter(name, "a number outside, or NaN", "numbers in [0, 1]")
+        raise InvalidParameter.saying(name, f"{name} must be numbers in [0, 1]; one is outside, or NaN")
     return numbers
 
 
@@ -110,7 +110,7 @@ def _numbers(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(name, type(values).__name__, "an array of numbers in [0, 1]") from None
     if numbers.shape != (cases,):
-        raise InvalidParameter(name, f"an array of shape {numbers.shape}", f"one number for each of {cases:,} cases")
+        raise InvalidParameter.saying(name, f"{name} has shape {numbers.shape}, not one number for each of {cases:,} cases")
     return numbers
 
 

@@ -298,7 +298,7 @@ class Holdout:
         self, y_pred: object, *, metric: Metric, cases: object, of: object, ids: object, name: str | None = None
     ) -> Question:
         if (y_pred is None) == (cases is None):
-            raise InvalidParameter("y_pred", y_pred if y_pred is None else "given", "given, or cases in its place")
+            raise InvalidParameter.saying("y_pred", "y_pred must be given, or cases in its place, and not both")
         if name is not None and (cases is None or not name):
             raise InvalidParameter("name", name, "a public name in text for cases=, and left out for predictions")
         if cases is not None:
@@ -324,7 +324,7 @@ class Holdout:
             return float(np.rint(given * (1 << BITS)).mean()) / (1 << BITS)
         predicted = array_of("train", train)
         if predicted.size != self._train.size:
-            raise InvalidParameter("train", f"{predicted.size:,} values", f"one for each of {self._train.size:,} cases")
+            raise InvalidParameter.saying("train", f"train has {predicted.size:,} values; expected {self._train.size:,}")
         return float(np.count_nonzero(predicted == self._train)) / predicted.size
 
     @property

@@ -30,7 +30,7 @@ def plot_looks(
         raise InvalidParameter.saying("history", "history has no scores to plot")
     for name, values in (("truth", truth), ("naive", naive)):
         if isinstance(values, Sequence) and len(values) != len(history):
-            raise InvalidParameter(name, f"{len(values):,} numbers", f"one for each of {len(history):,} looks")
+            raise InvalidParameter.saying(name, f"{name} needs one for each of {len(history):,} looks, not {len(values):,}")
     axes, looks = _axes(ax, history), range(1, len(history) + 1)
     whole = [(look, score.interval) for look, score in zip(looks, history, strict=True) if score.interval is not None]
     if whole:

@@ -206,7 +206,7 @@ def _check_rule(cap: CapRule | None, privacy: float | None, *, iid: bool) -> Cap
         raise InvalidParameter("cap", cap, "'privacy' or left out when iid is False: there is no validity to plan for")
     rule: CapRule = cap or ("validity" if iid else "privacy")
     if rule == "privacy" and privacy is None:
-        raise InvalidParameter("epsilon", None, "given, with delta, unless the rows are declared independent draws (iid)")
+        raise InvalidParameter.saying("epsilon", "give epsilon and delta, or declare the rows independent draws (iid=True)")
     return rule
 
 

@@ -103,7 +103,7 @@ def to_columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     names = list(rows[0])
     if any(set(row) != set(names) for row in rows):
-        raise InvalidParameter("rows", None, "rows that all have the same columns")
+        raise InvalidParameter.saying("rows", "all rows must have the same columns")
     table = {}
     for name in names:
         column = np.empty(len(rows), dtype=object)

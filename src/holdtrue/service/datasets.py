@@ -185,7 +185,7 @@ def refuse_second_budget(
         engine.close()
     if name is not None or (near is not None and near != Path(str(own)).resolve()):
         where = "in a ledger near the file" if name is None else f"as the dataset {name}"
-        detail = f"these rows already have a budget, {where}; use it, or give second_budget to create another"
+        detail = f"these rows already have a budget, {where}; use it, or give second_budget= to create another"
         raise Refused(_CONFLICT, "second budget", detail, parameter="path")
 
 

@@ -532,7 +532,7 @@ def _read_labels(
         return _list_texts(written, known)
     labels = keys.get(name, known)
     if labels is None:
-        message = f"the labels of {name} are not public: name them (keys=), have them on the card, or cut a number at points"
+        message = f"the labels of {name} are not public: name them (keys=), have them on the card (labels=), or cut a number"
         raise NotCertified(message)
     given = [_read_label(label) for label in read_list("keys", labels, expected="a list of labels")]
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):

@@ -337,6 +337,7 @@ def test_parquet_read_as_it_lies_is_the_same_table(tmp_path):
 
 def test_groups_of_rows_read_by_threads_or_a_page_at_a_time_are_the_same_table(tmp_path, monkeypatch):
     """A small group is read by the thread that hashes it, a large one by the thread that lists them: one fingerprint."""
+    monkeypatch.setattr(duckdb_engine, "CHUNK", 1_000)
     cells = _make_cells(7_000)
     pq.write_table(cells, tmp_path / "rows.parquet", row_group_size=900)
     readers, prints = [], {_print(cells)}
@@ -351,9 +352,23 @@ def test_groups_of_rows_read_by_threads_or_a_page_at_a_time_are_the_same_table(t
     assert sum(readers) == 3 * 7_000 * len(cells.column_names)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "runs"),
+    [
+        ([], []),
+        ([CHUNK + 1, 0, 5], [[0], [1, 2]]),
+        ([CHUNK - 5, 5, 5, CHUNK, 0], [[0, 1], [2], [3, 4]]),
+        ([7] * 9, [list(range(9))]),
+    ],
+)
+def test_small_groups_of_rows_are_read_together(sizes, runs):
+    assert list(duckdb_engine._gather_groups(sizes)) == runs
+
+
 @pytest.mark.parametrize("largest", [0, 1 << 25], ids=["here", "by threads"])
 def test_a_file_that_changes_while_it_is_hashed_is_refused(tmp_path, monkeypatch, largest):
     """Rows are looked at only if their file is still the one that was opened, after they were read."""
+    monkeypatch.setattr(duckdb_engine, "CHUNK", 1_000)
     path, changed = tmp_path / "rows.parquet", tmp_path / "other.parquet"
     for place, first in ((path, 0), (changed, 1)):
         pq.write_table(pa.table({"a": np.arange(first, first + 4_000)}), place, row_group_size=1_000)

@@ -440,7 +440,7 @@ def _is_plain(path: str, card: Card) -> bool:
 def _read_parquet(path: str, names: Sequence[str]) -> Iterator[tuple[Callable[[], "pa.RecordBatch"], int]]:
     """Yield the rows of a Parquet file in batches, texts that have a small dictionary everywhere as places in it.
 
-    A group of rows is read by whoever calls what stands for it, in a thread of its own choice; one that may be larger than
+    Groups of rows are read by whoever calls what stands for them, in a thread of its own choice; one that may be larger than
     memory is read here, a page at a time.
     """
     import pyarrow.parquet as pq
@@ -454,20 +454,34 @@ def _read_parquet(path: str, names: Sequence[str]) -> Iterator[tuple[Callable[[]
         pq.ParquetFile, path, metadata=metadata, read_dictionary=[*{*names} - large], buffer_size=_PAGE, pre_buffer=False
     )
 
-    def read(place: int) -> "pa.RecordBatch":
+    def read(run: list[int]) -> "pa.RecordBatch":
         with opened() as file:
-            group = file.read_row_group(place, columns=list(names), use_threads=False)
-        (batch,) = group.combine_chunks().to_batches()
+            rows = file.read_row_groups(run, columns=list(names), use_threads=False)
+        (batch,) = rows.combine_chunks().to_batches()
         return batch
 
-    for place, group in enumerate(groups):
-        if max(group.total_byte_size, group.num_rows * len(names) * _WORD) <= _GROUP:
-            if group.num_rows:
-                yield partial(read, place), group.num_rows
+    for run in _gather_groups([group.num_rows for group in groups]):
+        rows = sum(groups[place].num_rows for place in run)
+        if max(sum(groups[place].total_byte_size for place in run), rows * len(names) * _WORD) <= _GROUP:
+            if rows:
+                yield partial(read, run), rows
             continue
         with opened() as file:
-            for batch in file.iter_batches(CHUNK, row_groups=[place], columns=list(names), use_threads=False):
+            for batch in file.iter_batches(CHUNK, row_groups=run, columns=list(names), use_threads=False):
                 yield batch.slice, batch.num_rows  # all of it
+
+
+def _gather_groups(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the places of neighbouring groups of rows that are looked at together: as many as fit, or a larger one."""
+    run, rows = list[int](), 0
+    for place, size in enumerate(sizes):
+        if run and rows + size > CHUNK:
+            yield run
+            run, rows = [], 0
+        run.append(place)
+        rows += size
+    if run:
+        yield run
 
 
 def _view_batch(read: Callable[[], "pa.RecordBatch"], rows: int, file: FileState) -> list[Values]:

@@ -339,7 +339,7 @@ def test_groups_of_rows_read_by_threads_or_a_page_at_a_time_are_the_same_table(t
     """A small group is read by the thread that hashes it, a large one by the thread that lists them: one fingerprint."""
     monkeypatch.setattr(duckdb_engine, "CHUNK", 1_000)
     cells = _make_cells(7_000)
-    pq.write_table(cells, tmp_path / "rows.parquet", row_group_size=900)
+    pq.write_table(cells, tmp_path / "rows.parquet", row_group_size=900, use_dictionary=["few", "a.b"])
     readers, prints = [], {_print(cells)}
     read = duckdb_engine.read_as_held
     monkeypatch.setattr(
@@ -363,6 +363,25 @@ def test_groups_of_rows_read_by_threads_or_a_page_at_a_time_are_the_same_table(t
 )
 def test_small_groups_of_rows_are_read_together(sizes, runs):
     assert list(duckdb_engine._gather_groups(sizes)) == runs
+
+
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [
+        ({"compression": "none"}, 100),
+        ({"use_dictionary": False}, 2_000),
+        ({"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}, 100),
+    ],
+    ids=["dictionary", "plain", "prefixes"],
+)
+def test_texts_that_a_file_makes_short_are_read_a_few_rows_at_a_time(tmp_path, monkeypatch, given, most):
+    """How long they are in memory is not told by the size of their group; of texts that are written out it is."""
+    texts = [f"{number % 50:04d}" * 250 for number in range(2_000)]
+    pq.write_table(pa.table({"t": texts}), tmp_path / "texts.parquet", **given)
+    monkeypatch.setattr(duckdb_engine, "CHUNK", 100)
+    sizes = [rows for _, rows in duckdb_engine._read_parquet(str(tmp_path / "texts.parquet"), ["t"])]
+    assert (sum(sizes), max(sizes)) == (2_000, most)
+    assert _print(tmp_path / "texts.parquet") == _print(pa.table({"t": texts}))
 
 
 @pytest.mark.parametrize("largest", [0, 1 << 25], ids=["here", "by threads"])

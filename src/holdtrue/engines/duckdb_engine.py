@@ -77,6 +77,7 @@ _PAGE = 1 << 16
 _GROUP = 1 << 25  # bytes of a group of rows that a thread holds at once
 _WORD = 8
 _SMALL_DICTIONARY = 1 << 14  # bytes of its page
+_WRITTEN_OUT = {"PLAIN", "RLE", "BIT_PACKED"}  # the second and third are of which cells are there
 _PLAIN = {(kind, "NONE") for kind in ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")}
 _PLAIN |= {("INT32", "INT"), ("INT64", "INT"), ("BYTE_ARRAY", "STRING")}
 _FIRST = {
@@ -440,8 +441,8 @@ def _is_plain(path: str, card: Card) -> bool:
 def _read_parquet(path: str, names: Sequence[str]) -> Iterator[tuple[Callable[[], "pa.RecordBatch"], int]]:
     """Yield the rows of a Parquet file in batches, texts that have a small dictionary everywhere as places in it.
 
-    Groups of rows are read by whoever calls what stands for them, in a thread of its own choice; one that may be larger than
-    memory is read here, a page at a time.
+    Groups of rows are read by whoever calls what stands for them, in a thread of its own choice; those that may be larger
+    than memory, as texts are that a dictionary makes short, are read here, a page at a time.
     """
     import pyarrow.parquet as pq
 
@@ -450,6 +451,8 @@ def _read_parquet(path: str, names: Sequence[str]) -> Iterator[tuple[Callable[[]
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
     large = {chunk.path_in_schema for chunk in chunks if not _has_small_dictionary(chunk)}
+    texts = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY" and chunk.path_in_schema in large]
+    most = _GROUP if all({*chunk.encodings} <= _WRITTEN_OUT for chunk in texts) else 0
     opened = partial(
         pq.ParquetFile, path, metadata=metadata, read_dictionary=[*{*names} - large], buffer_size=_PAGE, pre_buffer=False
     )
@@ -462,7 +465,7 @@ def _read_parquet(path: str, names: Sequence[str]) -> Iterator[tuple[Callable[[]
 
     for run in _gather_groups([group.num_rows for group in groups]):
         rows = sum(groups[place].num_rows for place in run)
-        if max(sum(groups[place].total_byte_size for place in run), rows * len(names) * _WORD) <= _GROUP:
+        if max(sum(groups[place].total_byte_size for place in run), rows * len(names) * _WORD) <= most:
             if rows:
                 yield partial(read, run), rows
             continue

@@ -11,7 +11,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.codec import plain
 from holdtrue.curator import pipeline
-from holdtrue.curator.pipeline import Pending, Pipeline
+from holdtrue.curator.pipeline import GateWatch, Pending, Pipeline
 
 
 @pytest.fixture
@@ -78,6 +78,29 @@ def test_a_crowd_is_charged_in_one_transaction_and_answered_in_another(people, p
     assert [answers[0].certificate.entry for answers in found] == list(range(1, 17))
     assert all(len(answers) == 1 and not answers[0].repeated for answers in found)
     assert ht.verify(place)
+
+
+def test_an_open_gate_is_looked_for_once_before_the_charges_of_each_batch(people, place):
+    class Watch(GateWatch):
+        looks, is_open = 0, False
+
+        def find(self, *, again):
+            del again
+            self.looks += 1
+            return self.is_open
+
+    with opened(people, place) as curator:
+        watch = curator.pipeline.gates = Watch([])
+        watch.is_near = True
+        ask_together(curator, asks(8))
+        assert watch.looks == 1
+        watch.is_open = True
+        refused = ask_together(curator, [Ask((f"age < {age}",), f"other {age}", "ann") for age in range(8)])
+        assert watch.looks == 2
+        assert {str(each)[:14] for each in refused} == {"a gate is open"}
+        watch.is_open = False
+        assert len(outcomes(submit(curator, [Ask(("age < 3",), "once more", "ann")]))[0]) == 1
+        assert len(curator.pipeline.ledger.entries()) == 18
 
 
 def test_a_crowd_is_measured_in_one_pass_after_its_charges_are_durable(people, place):

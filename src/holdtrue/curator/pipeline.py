@@ -46,7 +46,6 @@ _LONGEST_NAME = 200
 _MOST_IN_BATCH = 256
 _MOST_BATCHES = 16
 _CLOCK_TICK = 1.0
-_SHARE_WAITED = 0.5  # of the time that the last commit took
 _LONGEST_WAIT = 0.005  # a commit may have waited for another process
 _SHORTEST_WAIT = 0.0001  # a store that commits faster gains nothing by larger batches
 _CLOSED = "this curator was closed; open the data again with the same ledger"
@@ -308,9 +307,10 @@ class ReleasePipeline:
     def _await_callers(self) -> None:
         """Give callers who were just told their answers a moment to ask again, so that they share the next commit.
 
+        It is as long as the last commit took: longer waits gain nothing more, shorter ones let many come a little too late.
         It depends on how many were told and how long the disk took, both public, and never on what was measured.
         """
-        seconds, told = min(self._commit_seconds * _SHARE_WAITED, _LONGEST_WAIT), self._told
+        seconds, told = min(self._commit_seconds, _LONGEST_WAIT), self._told
         self._told = 0
         if told and seconds >= _SHORTEST_WAIT:
             self._inbox.wait_for(told, seconds=seconds)
@@ -496,7 +496,7 @@ def _read_stamp(folder: Path) -> float:
 
 
 class GateWatch(ABC):
-    """Looks before each charge whether a gate on the rows is open: where one may be, or a folder of notes has changed.
+    """Looks before each batch of charges whether a gate on the rows is open: where one may be, or notes have changed.
 
     ``is_near`` is true once a gate is known of that is over as many cases as there are rows.
     """
@@ -533,6 +533,7 @@ class Pipeline(ReleasePipeline):
         self.plan, self.engine, self.progress = plan, engine, progress
         self.card: Card = engine.card
         self.gates: GateWatch | None = None
+        self._held: bool | None = None  # whether a gate was open when the batch under way began to be charged
         # Parsing depends on text and card alone, and agents ask the same things in the same words.
         self.parse: Callable[[str], Query] = cached_parser(self.card)
 
@@ -541,9 +542,16 @@ class Pipeline(ReleasePipeline):
         reserve = self.plan.reserve_units - self.index.other_cost
         return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst, draws=0)))
 
+    def _plan_batch(self, waiting: Sequence[Job], flying: Sequence[_Item]) -> tuple[list[_Item], list[_Item], list[Job]]:
+        """Plan a batch; whether a gate is open is looked at once for all of its charges, which are made together."""
+        self._held = None
+        return super()._plan_batch(waiting, flying)
+
     def _make_charge(self, job: Job, planned: Planned) -> Charge:
         """Return what the ledger is asked for, unless nothing may be told."""
-        if self.gates is not None and self.gates.hold():
+        if self._held is None:
+            self._held = self.gates is not None and self.gates.hold()
+        if self._held:
             raise RefusedError(_HELD)
         return super()._make_charge(job, planned)
 

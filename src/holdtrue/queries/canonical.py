@@ -98,7 +98,12 @@ def digest_of(written: str, types: Mapping[str, Type]) -> str:
 
 def write_head(types: Mapping[str, Type]) -> str:
     """Return what is hashed before the notation of a tree: the version, and the types of columns, sorted by name."""
-    listed = ", ".join([f'{quote(name)}: "{kind}"' for name, kind in types.items()])
+    return _write_types(tuple(types.items()))
+
+
+@lru_cache(4096)
+def _write_types(types: tuple[tuple[str, Type], ...]) -> str:
+    listed = ", ".join([f'{quote(name)}: "{kind}"' for name, kind in types])
     return f"{_VERSION}\n{{{listed}}}\n"
 
 

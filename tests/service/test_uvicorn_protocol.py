@@ -6,11 +6,16 @@ import json
 import logging
 
 import pytest
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from holdtrue.service.database import Version
 from holdtrue.service.http import telemetry
-from holdtrue.service.http.uvicorn_protocol import _Joining
+from holdtrue.service.http.middleware import WRITE, Envelope, send_json
+from holdtrue.service.http.telemetry import Metrics
+from holdtrue.service.http.uvicorn_protocol import BoundedProtocol, Connections, _Joining
 from holdtrue.service.identity import Caller
+from holdtrue.service.settings import Settings
 
 
 class Transport:
@@ -74,6 +79,96 @@ def test_closing_lets_out_what_was_written_before():
 
 def test_all_else_is_the_transports_own():
     assert joined(lambda joining: joining.write(joining.get_extra_info("socket").encode()))[1] == [b"extra socket"]
+
+
+class Connection(asyncio.Transport):
+    """A connection whose other end reads everything, until it is ``paused``."""
+
+    def __init__(self):
+        super().__init__()
+        self.told, self.closed = b"", False
+
+    def write(self, data):
+        self.told += data
+
+    def is_closing(self):
+        return self.closed
+
+    def close(self):
+        self.closed = True
+
+    def get_extra_info(self, _, default=None):
+        return default
+
+    def resume_reading(self):
+        pass
+
+
+def answered(tmp_path, request, send, *, paused=False):
+    """Return what reaches a connection that sends a request, and whether it is closed then; ``send`` sends the response."""
+
+    async def app(_, receive, sending):
+        await receive()
+        await send(sending, b'{"value": 0.5}')
+
+    async def run():
+        settings = Settings(home=tmp_path, tick=0.0, hosts=("*",))
+        config = Config(Envelope(app, settings=settings, metrics=Metrics()), lifespan="off", log_config=None)
+        state = ServerState()
+        state.default_headers = [(b"date", b"today")]
+        config.load()
+        protocol = BoundedProtocol(config, state, {}, places=Connections(most=9, seconds=9))
+        protocol.connection_made(connection := Connection())
+        if paused:
+            protocol.pause_writing()
+            asyncio.get_running_loop().call_later(0.05, protocol.resume_writing)
+        protocol.data_received(request)
+        if paused:
+            await asyncio.sleep(0.02)
+            assert not connection.told
+        await asyncio.gather(*state.tasks)
+        return connection.told, connection.closed
+
+    return asyncio.run(run())
+
+
+async def by_messages(send, content):
+    headers = [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+ASKED = b"POST / HTTP/1.1\r\nhost: here\r\nx-request-id: one\r\ncontent-length: 2\r\n%s\r\n{}"
+
+
+@pytest.mark.parametrize(
+    "request_text", [ASKED % b"", ASKED % b"connection: close\r\n", ASKED.replace(b"1.1", b"1.0") % b""]
+)
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_is_written_whole_is_what_messages_write(tmp_path, request_text, paused):
+    whole = answered(tmp_path, request_text, send_json, paused=paused)
+    assert whole == answered(tmp_path, request_text, by_messages)
+    assert whole[0].startswith(b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-length: 14\r\n")
+    assert whole[0].endswith(b'x-request-id: one\r\n\r\n{"value": 0.5}' if not whole[1] else b'close\r\n\r\n{"value": 0.5}')
+
+
+def test_where_no_server_writes_whole_responses_json_leaves_in_messages():
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(send_json(send, b"{}"))
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+
+
+def test_whoever_has_gone_is_written_nothing(tmp_path):
+    async def late(send, content):
+        cycle = send.scope[WRITE].args[0]
+        cycle.disconnected = True
+        await send_json(send, content)
+
+    assert answered(tmp_path, ASKED % b"", late) == (b"", False)
 
 
 @pytest.fixture

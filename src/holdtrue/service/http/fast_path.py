@@ -24,8 +24,9 @@ from holdtrue.requests import Ask
 from holdtrue.service import service_of
 from holdtrue.service.http import bodies
 from holdtrue.service.http.bodies import describe_body
+from holdtrue.service.http.middleware import send_json
 from holdtrue.service.http.problems import PROBLEMS, answer_refusal
-from holdtrue.service.identity import caller_in, headers_of, request_id_in
+from holdtrue.service.identity import caller_in, demand_role, headers_of, request_id_in
 
 if TYPE_CHECKING:
     from holdtrue.service import Service
@@ -35,7 +36,6 @@ __all__ = ["Application", "FastPath", "router"]
 _QUOTES = 4
 _READER = msgspec.json.Decoder(Ask)
 _PATH = re.compile(r"/v1/datasets/([^/]+)/ask")
-_JSON = (b"content-type", b"application/json")
 
 
 class Application(FastAPI):
@@ -66,31 +66,22 @@ class FastPath:
         """Answer a question."""
         name = str(scope["path"]).split("/")[3]
         scope["route"], scope["endpoint"], scope["path_params"] = _ROUTE, ask, {"name": name}
-        refused: Response | None = None
-        content = b""
         try:
             content = await _answer_request(self._service, scope, name, lambda: _receive_body(receive))
         except (HoldtrueError, HTTPException, SQLAlchemyError) as error:
             refused = await answer_refusal(Request(scope, receive), error)
-        if refused is not None:
             await refused(scope, receive, send)
-            return
-        headers = [(b"content-length", b"%d" % len(content)), _JSON]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        else:
+            await send_json(send, content)
 
 
 async def _receive_body(receive: Receive) -> bytes:
     """Return the whole body of a request."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        return bytes(message.get("body", b""))
     parts = []
-    while message["type"] == "http.request":
+    while (message := await receive())["type"] == "http.request":
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(parts)
-        message = await receive()
     raise ClientDisconnect
 
 
@@ -117,11 +108,8 @@ async def ask(request: Request) -> Response:
 
 async def _answer_request(service: "Service", scope: Scope, name: str, body: Callable[[], Awaitable[bytes]]) -> bytes:
     """Return the answers to a request as JSON."""
-    caller = await caller_in(scope, service)
-    if caller.role == "auditor":
-        message = "this needs a key of analyst or owner"
-        raise RefusedError(message)
-    key = request_id_in(scope, caller)
+    caller = demand_role(await caller_in(scope, service), "analyst", "owner")
+    own: dict[str, Any] = {"key": request_id_in(scope, caller), "analyst": caller.name}
     media = next(iter(headers_of(scope, b"content-type")), "")
     if media != "application/json":
         bodies.check_media(media)
@@ -132,22 +120,20 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
         if caller.role != "owner":
             message = "values come from the rows, so only the owner may give them; ask a question instead"
             raise RefusedError(message)
-        mean = partial(dataset.curator.ask, values=asked.values, name=asked.name, key=key, analyst=caller.name)
+        mean = partial(dataset.curator.ask, values=asked.values, name=asked.name, **own)
         measured = [await dataset.dispatcher.run_long(caller.name, mean)]
         service.metrics.note_charge(scope, name, "ask", measured)
         return encode(measured[0]).encode()
     if asked.by is not None:
-        given: dict[str, Any] = {"by": asked.by, "keys": asked.keys, "questions": asked.questions}
-        given |= {"key": key, "analyst": caller.name}
+        given = own | {"by": asked.by, "keys": asked.keys, "questions": asked.questions}
         found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.ask, asked.query, **given))
         scope["entry"] = found.certificate.entry
         service.metrics.count_ask(name, "mean", charged=not found.repeated, left=found.certificate.left)
         return encode(found).encode()
     if asked.deduce is None:
-        answers = await dataset.dispatcher.ask(queries, key, caller.name)
+        answers = await dataset.dispatcher.ask(queries, **own)
     else:
-        given = {"key": key, "analyst": caller.name, "seen_by": caller.seen_by}
-        job = partial(dataset.curator.ask_free, list(queries), **given)
+        job = partial(dataset.curator.ask_free, list(queries), **own, seen_by=caller.seen_by)
         answers = await dataset.dispatcher.run_long(caller.name, job)
     service.metrics.note_charge(scope, name, "ask", answers)
     return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from holdtrue.service.http.telemetry import Metrics, Spans
     from holdtrue.service.settings import Settings
 
-__all__ = ["WHOLE", "Departure", "Envelope"]
+__all__ = ["WHOLE", "WRITE", "Departure", "Envelope", "send_json"]
 
 WHOLE = "holdtrue.whole"
 """Stands in the scope of a request whose last byte has arrived."""
+WRITE = "holdtrue.write"
+"""In the scope of such a request, what writes a whole response of status 200, given lines of its head and its body."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _TOO_SLOW = 408
@@ -51,6 +53,8 @@ _DEFAULT = [
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 ]
+_JSON = (b"content-type", b"application/json")
+_JSON_HEAD = b"".join([b"%s: %s\r\n" % field for field in (_JSON, *_DEFAULT, *_FIXED)])
 
 
 class _Waits:
@@ -66,6 +70,7 @@ class _Waits:
         self._due: dict[int, list[asyncio.Future[None]]] = {}
         self._ends: list[int] = []  # a heap of microseconds
         self._timer = _open_timer() if type(loop).__module__.partition(".")[0] == "uvloop" else None
+        self._end = (ctypes.c_long * 4)()  # as the system takes it: seconds between ends, then the seconds of the end
         if self._timer is not None:
             loop.add_reader(self._timer, self._wake)
             weakref.finalize(loop, os.close, self._timer)
@@ -90,18 +95,21 @@ class _Waits:
             else:
                 heapq.heappush(self._ends, end)
                 if self._ends[0] == end:
-                    _set_timer(self._timer, end)
+                    self._set_timer()
         due.append(waiting)
         await waiting
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError):  # it was set anew since it woke the loop
-            os.read(self._timer or 0, 8)
         now = time.monotonic() * 1e6
         while self._ends and self._ends[0] <= now:
             self._end_waits(heapq.heappop(self._ends))
-        if self._ends:
-            _set_timer(self._timer or 0, self._ends[0])
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Have the timer end at the first end, or not at all; for ends that have passed it wakes the loop no more."""
+        seconds, rest = divmod(self._ends[0], 1_000_000) if self._ends else (0, 0)
+        self._end[2], self._end[3] = seconds, max(1, rest * 1000) if self._ends else 0
+        _load_system().timerfd_settime(self._timer, _ABSOLUTE, self._end, None)
 
     def _end_waits(self, end: int) -> None:
         for waiting in self._due.pop(end, ()):
@@ -113,8 +121,9 @@ _WAITS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waits] = weakref.W
 
 
 @cache
-def _load_system() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
+def _load_system() -> ctypes.PyDLL:
+    # Its calls keep the interpreter's lock: they never block, and other threads would take it, for up to a millisecond.
+    return ctypes.PyDLL(None)
 
 
 def _open_timer() -> int | None:
@@ -123,12 +132,6 @@ def _open_timer() -> int | None:
         return None
     found: int = _load_system().timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
     return None if found < 0 else found
-
-
-def _set_timer(timer: int, end: int) -> None:
-    """Have a timer of the system end at a microsecond of its clock; one that has passed ends now."""
-    seconds, rest = divmod(end, 1_000_000)
-    _load_system().timerfd_settime(timer, _ABSOLUTE, (ctypes.c_long * 4)(0, 0, seconds, max(1, rest * 1000)), None)
 
 
 class Departure:
@@ -181,7 +184,7 @@ class Envelope:
         self._tick, self._patience = settings.tick, settings.read_seconds
         self._hosts = None if "*" in settings.hosts else {host.lower() for host in settings.hosts}
         self._metrics, self._spans = metrics, spans
-        self._ids = _Ids()
+        self._ids = _draw_ids()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request."""
@@ -191,18 +194,21 @@ class Envelope:
         started = time.perf_counter()
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        raw_id = given if given and _ID.fullmatch(given) else self._ids.draw_id()
+        raw_id = given if given and _ID.fullmatch(given) else next(self._ids)
         request_id = scope["request_id"] = raw_id.decode()
         path = str(scope["path"])
         departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick)
-        sent = _Sent(send, raw_id, departure)
+        sent = _Sent(send, raw_id, departure, scope)
         limit = self._labels_limit if path.startswith(_LABELS) else self._limit
         early = self._refuse_early(headers, request_id, limit)
         body = _Bounded(receive, scope, limit=limit, seconds=self._patience, departure=departure)
         if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0":
             body.end()
         if early is None:
-            early = await self._call_application(scope, body, sent, request_id)
+            try:
+                await self._app(scope, body, sent)
+            except Exception as error:  # noqa: BLE001 - its text may quote a row, so it ends here
+                early = internal_problem(error, request_id=request_id)
         if early is not None and not sent.status:
             await early(scope, receive, sent)
         found = scope.get("route")
@@ -213,14 +219,6 @@ class Envelope:
         telemetry.log_request(scope, route=route, status=sent.status)
         if self._spans is not None:
             self._spans.send(scope, route=route, status=sent.status, seconds=seconds)
-
-    async def _call_application(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
-        """Let the application answer; return the response to a failure."""
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - its text may quote a row, so it ends here
-            return internal_problem(error, request_id=request_id)
-        return None
 
     def _refuse_early(self, headers: dict[bytes, bytes], request_id: str, limit: int) -> Response | None:
         if self._hosts is not None and not self._is_known_host(headers.get(b"host", b"")):
@@ -244,21 +242,34 @@ class Envelope:
 class _Sent:
     """Sends on the tick, with the headers that every response carries."""
 
-    def __init__(self, send: Send, request_id: bytes, departure: Departure) -> None:
-        self._send = send
-        self._id = request_id
+    def __init__(self, send: Send, request_id: bytes, departure: Departure, scope: Scope) -> None:
+        self.send, self.id, self.scope = send, request_id, scope
         self._departure = departure
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = list(message["headers"])
-            given = {name for name, _ in headers}
-            headers += [each for each in _DEFAULT if each[0] not in given]
-            message["headers"] = [*headers, *_FIXED, (b"x-request-id", self._id)]
-            await self._departure.leave()
-        await self._send(message)
+            given = list(message["headers"])
+            added = [each for each in _DEFAULT if each[0] not in dict(given)]
+            message["headers"] = [*given, *added, *_FIXED, (b"x-request-id", self.id)]
+            await self.begin(message["status"])
+        await self.send(message)
+
+    async def begin(self, status: int) -> None:
+        """Wait for the tick of a response with this status."""
+        self.status = status
+        await self._departure.leave()
+
+
+async def send_json(send: Send, content: bytes) -> None:
+    """Send a response of status 200 with JSON, on its tick: at once where the server writes whole responses."""
+    if isinstance(send, _Sent) and (write := send.scope.get(WRITE)) is not None:
+        await send.begin(200)
+        # Every line is a constant, a number or an id of plain letters: none has to be checked again each time.
+        await write(b"content-length: %d\r\n%sx-request-id: %s\r\n" % (len(content), _JSON_HEAD, send.id), content)
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(content)), _JSON]})
+    await send({"type": "http.response.body", "body": content})
 
 
 class _Bounded:
@@ -296,14 +307,8 @@ class _Bounded:
         self._departure.arrive()
 
 
-class _Ids:
-    """Random ids, drawn many at a time."""
-
-    def __init__(self) -> None:
-        self._drawn: list[bytes] = []
-
-    def draw_id(self) -> bytes:
-        if not self._drawn:
-            content = SYSTEM.words(2 * _DRAWN).tobytes().hex().encode()
-            self._drawn = [content[start : start + 32] for start in range(0, len(content), 32)]
-        return self._drawn.pop()
+def _draw_ids() -> Iterator[bytes]:
+    """Yield random ids, drawn many at a time."""
+    while True:
+        content = SYSTEM.words(2 * _DRAWN).tobytes().hex().encode()
+        yield from [content[start : start + 32] for start in range(0, len(content), 32)]

@@ -1,11 +1,12 @@
 """Bytes in and out: request heads limited in size and time, a limit on connections, responses in one write."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdtrue.service.http.middleware import WHOLE
+from holdtrue.service.http.middleware import WHOLE, WRITE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +72,8 @@ class _Joining:
             self._transport.write(held + data)
 
     def writelines(self, several: "Iterable[bytes]") -> None:
-        self.write(b"".join(several))
+        held, self._held = self._held, None
+        self._transport.write(b"".join(several if held is None else (held, *several)))
 
     def write_eof(self) -> None:
         self._write_held()
@@ -167,7 +169,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """End with the body of a request."""
         super().on_message_complete()
         if self.cycle is not None:
-            self.cycle.scope[WHOLE] = True  # type: ignore[literal-required]  # our own
+            self.cycle.scope.update({WHOLE: True, WRITE: partial(self._write_response, self.cycle)})  # type: ignore[misc]
         self._requests += 1
 
     def on_response_complete(self) -> None:
@@ -175,6 +177,24 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle.response_complete:
             self._places.note_waiting(self, silent=False)
+
+    async def _write_response(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
+        """Write a whole response of status 200 at once, as the cycle would, which looks at every field of every head again.
+
+        Needs: whole lines of a head that fits the body, and a request that is not HEAD.
+        """
+        await self.flow.drain()
+        if cycle.disconnected:
+            return
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.message_event.set()
+        always = [b"%s: %s\r\n" % field for field in cycle.default_headers]
+        end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.writelines((b"HTTP/1.1 200 OK\r\n", *always, head, end, body))
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read, or is larger than a head may be."""

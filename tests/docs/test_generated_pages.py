@@ -77,6 +77,6 @@ def test_the_hot_route_has_the_roles_that_the_page_says():
 
     from holdtrue.service.http import fast_path
 
-    assert 'caller.role == "auditor"' in getsource(fast_path)
+    assert 'demand_role(await caller_in(scope, service), "analyst", "owner")' in getsource(fast_path)
     _, _, after = HTTP.partition("#### POST /v1/datasets/{name}/ask\n")
     assert "*Who:* analyst, owner." in after.partition("####")[0]

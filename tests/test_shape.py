@@ -29,7 +29,7 @@ SILENT = (
 #         the limit, the goal
 LIMITS = {
     "modules": (318, 240),
-    "lines of code": (55_645, 29_500),
+    "lines of code": (55_780, 29_500),
     "longest import chain": (20, 20),
     "layers": (13, 15),
 }

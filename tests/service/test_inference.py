@@ -139,7 +139,7 @@ def test_a_number_with_normal_noise_and_a_label_with_its_certificate(town):
     assert not {"noise", "excess_error"} & set(paid)
     # A label that was bought by a rule without a certificate has none, and neither have two of which one has none.
     roads.predict("fines", {"speed": 60.0}, method="noisy-max", epsilon=0.1)
-    mixed = body | {"inputs": [column("speed", "FP64", [150.0, 60.0])]}
+    mixed = {"inputs": [column("speed", "FP64", [150.0, 60.0])]}
     assert "error_bound" not in infer(town, mixed, model="roads.fines", key="mixed").json()["parameters"]
 
 

@@ -1,6 +1,7 @@
 """How bytes and lines leave: whole, in their order, in as few calls as may be."""
 
 import asyncio
+import gc
 import io
 import json
 import logging
@@ -100,8 +101,10 @@ class Connection(asyncio.Transport):
     def get_extra_info(self, _, default=None):
         return default
 
-    def resume_reading(self):
+    def pause_reading(self):
         pass
+
+    resume_reading = pause_reading
 
 
 def answered(tmp_path, request, send, *, paused=False):
@@ -126,7 +129,8 @@ def answered(tmp_path, request, send, *, paused=False):
         if paused:
             await asyncio.sleep(0.02)
             assert not connection.told
-        await asyncio.gather(*state.tasks)
+        while state.tasks:
+            await asyncio.gather(*state.tasks)
         return connection.told, connection.closed
 
     return asyncio.run(run())
@@ -164,11 +168,30 @@ def test_where_no_server_writes_whole_responses_json_leaves_in_messages():
 
 def test_whoever_has_gone_is_written_nothing(tmp_path):
     async def late(send, content):
-        cycle = send.scope[WRITE].args[0]
-        cycle.disconnected = True
+        send.scope[WRITE].args[0]().disconnected = True
         await send_json(send, content)
 
     assert answered(tmp_path, ASKED % b"", late) == (b"", False)
+
+
+@pytest.mark.parametrize("holding", [False, True])
+def test_a_request_that_was_answered_waits_for_no_garbage_collector(tmp_path, holding):
+    """Collections stop all requests, for tens of milliseconds; ``holding`` is the control: the first request is held."""
+    requests, held, alive = [], [], []
+
+    async def look_back(send, content):
+        await asyncio.sleep(0.01)  # the request before this one has ended
+        alive.extend(each() is not None for each in requests)
+        requests.append(send.scope[WRITE].args[0])
+        held.extend(each() for each in requests if holding)
+        await send_json(send, content)
+
+    gc.disable()
+    try:
+        answered(tmp_path, 2 * (ASKED % b""), look_back)
+    finally:
+        gc.enable()
+    assert alive == [holding]
 
 
 @pytest.fixture

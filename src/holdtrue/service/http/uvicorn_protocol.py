@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -169,7 +170,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """End with the body of a request."""
         super().on_message_complete()
         if self.cycle is not None:
-            self.cycle.scope.update({WHOLE: True, WRITE: partial(self._write_response, self.cycle)})  # type: ignore[misc]
+            # A weak reference: a request that held itself would wait for the garbage collector, which stops all others.
+            self.cycle.scope.update({WHOLE: True, WRITE: partial(self._write_response, ref(self.cycle))})  # type: ignore[misc]
         self._requests += 1
 
     def on_response_complete(self) -> None:
@@ -178,13 +180,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing() and self.cycle.response_complete:
             self._places.note_waiting(self, silent=False)
 
-    async def _write_response(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
+    async def _write_response(self, asked: "ref[RequestResponseCycle]", head: bytes, body: bytes) -> None:
         """Write a whole response of status 200 at once, as the cycle would, which looks at every field of every head again.
 
         Needs: whole lines of a head that fits the body, and a request that is not HEAD.
         """
         await self.flow.drain()
-        if cycle.disconnected:
+        cycle = asked()
+        if cycle is None or cycle.disconnected:
             return
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False

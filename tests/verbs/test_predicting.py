@@ -143,7 +143,7 @@ def test_a_screen_goes_before_each_answer_that_is_new(people):
 def test_another_model_of_the_name_is_not_answered_for_by_the_first(people):
     curator = trained(people)
     curator.predict("sick", SURE, epsilon=0.5)
-    curator.train("sick", LogisticRegression(C=0.5), target="age < 50", features=["age", "bmi"], parts=50, replace=True)
+    curator.train("sick", LogisticRegression(C=0.5), target="age < 50", features=["age", "bmi"], parts=80, replace=True)
     fresh = curator.predict("sick", SURE, epsilon=0.5)
     assert not fresh.repeated
     assert fresh.label is False
@@ -151,9 +151,9 @@ def test_another_model_of_the_name_is_not_answered_for_by_the_first(people):
 
 def test_labels_of_many_kinds_and_numbers(people):
     curator = opened(people)
-    curator.train("grade", DecisionTreeClassifier(max_depth=3), target="grade", labels=["low", "mid", "high"], parts=40)
+    curator.train("grade", DecisionTreeClassifier(max_depth=3), target="grade", labels=["low", "mid", "high"], parts=80)
     assert curator.predict("grade", {"age": 10.0, "bmi": 27.0, "risk": 0.1, "sick": False}, epsilon=1.0).label == "low"
-    curator.train("near", KNeighborsClassifier(), target="sick", features=["age"], parts=40)
+    curator.train("near", KNeighborsClassifier(), target="sick", features=["age"], parts=80)
     assert curator.predict("near", {"age": 90.0}, epsilon=1.0).label is True
     curator.train("risk", LinearRegression(), target="risk", features=["age"], bounds={"risk": (0, 1)}, parts=200)
     number = curator.predict("risk", {"age": 50.0}, epsilon=0.5)

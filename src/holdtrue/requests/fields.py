@@ -148,6 +148,10 @@ Planned: TypeAlias = Annotated[int, Meta(ge=1, le=10**12)]
 Label: TypeAlias = bool | int | float | Annotated[str, Meta(max_length=1024)]
 Labels: TypeAlias = Annotated[tuple[Label, ...], Meta(min_length=1, max_length=4096)]
 Columns: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1, max_length=4096)]
+GivenClasses: TypeAlias = ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)]
+ClassColumns: TypeAlias = Annotated[
+    Columns | None, Meta(description="What a class by position reads; all number columns unless given.")
+]
 Bounds: TypeAlias = Annotated[dict[Text, Bound], Meta(max_length=4096)]
 Row: TypeAlias = Annotated[dict[Text, Label | None], Meta(min_length=1, max_length=4096)]
 Rows: TypeAlias = Annotated[tuple[Row, ...], Meta(min_length=1, max_length=1000)]

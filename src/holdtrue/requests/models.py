@@ -8,9 +8,10 @@ from msgspec import Meta, Struct
 from holdtrue.errors import InvalidParameter
 from holdtrue.requests.fields import (
     Bounds,
-    ClassDocument,
+    ClassColumns,
     Columns,
     Count,
+    GivenClasses,
     Label,
     Labels,
     ModelName,
@@ -26,14 +27,9 @@ from holdtrue.requests.fields import (
 class Learn(RequestRecord, frozen=True, kw_only=True):
     """A hypothesis of a finite class that errs about as seldom as the best."""
 
-    hypotheses: Annotated[
-        ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)],
-        Meta(description="The class, or several that are joined."),
-    ]
+    hypotheses: Annotated[GivenClasses, Meta(description="The class, or several that are joined.")]
     target: Annotated[Text, Meta(description="The yes-or-no question to predict.")]
-    features: Annotated[
-        Columns | None, Meta(description="What a class by position reads; all number columns unless given.")
-    ] = None
+    features: ClassColumns = None
     epsilon: Annotated[Privacy | None, Meta(description="The privacy of the pick; a share of the reserve unless given.")] = (
         None
     )
@@ -95,7 +91,7 @@ class Train(RequestRecord, frozen=True, kw_only=True):
         None
     )
     hypotheses: Annotated[
-        ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)] | None,
+        GivenClasses | None,
         Meta(description="The class whose best on each part votes, or several that are joined; in place of an estimator."),
     ] = None
     assuming: Annotated[

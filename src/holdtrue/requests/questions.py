@@ -7,8 +7,8 @@ from msgspec import Meta, Struct
 
 from holdtrue.requests.fields import (
     Bounds,
-    ClassDocument,
-    Columns,
+    ClassColumns,
+    GivenClasses,
     Label,
     Labels,
     Planned,
@@ -235,14 +235,9 @@ class Pairs(RequestRecord, frozen=True, kw_only=True):
 class BestError(RequestRecord, frozen=True, kw_only=True, tag="best_error"):
     """How seldom the best hypothesis of a finite class errs."""
 
-    hypotheses: Annotated[
-        ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)],
-        Meta(description="The class, or several that are joined."),
-    ]
+    hypotheses: Annotated[GivenClasses, Meta(description="The class, or several that are joined.")]
     target: Annotated[Text, Meta(description="The yes-or-no question to predict.")]
-    features: Annotated[
-        Columns | None, Meta(description="What a class by position reads; all number columns unless given.")
-    ] = None
+    features: ClassColumns = None
 
 
 class Quantile(RequestRecord, frozen=True, kw_only=True):
